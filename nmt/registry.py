@@ -41,8 +41,8 @@ def register(new: _Class) -> _Class:
     """Register a class under its kind, so that configs can select it. Use it as a decorator.
 
     The class is the config of an attention (AttentionOptions), a loss (LossOptions) or an optimiser
-    (OptimizerOptions) with a field `kind: Literal["NAME"] = "NAME"`, or a Metric with a `kind`. It
-    replaces a class that was registered for the same kind. Raises ConfigError for any other class,
+    (OptimizerOptions) with a field `kind: Literal["NAME"] = "NAME"`, or a Metric with a `kind`. A
+    class registered earlier for the same kind is replaced. Raises ConfigError for any other class,
     or for a built-in kind.
     """
     base = next((base for base in _KEYS if issubclass(new, base)), None)

@@ -92,7 +92,6 @@ class Attribution:
     contrast: str | None = None
 
     def __eq__(self, other: object) -> bool:
-        """Return whether `other` is an Attribution with equal fields."""
         return same_fields(self, other) if isinstance(other, Attribution) else NotImplemented
 
 
@@ -108,9 +107,9 @@ class Hypothesis:
     Row t of `attention` (T, S) is the attention distribution at the prediction of `ids[t]`, over
     the S source positions, eos included. It is the mean over the model's `averaged_heads`. If
     `attribution` was requested, row t has the shares of the absolute attribution scores instead.
-    `heads` (N, T, S) has all heads over the source, if requested. `self_heads` is empty unless
-    requested. It has the self-attention of the "encoder" (N, S, S) over the source with eos, and of
-    the "decoder" (N, L, L) over bos and the pieces without eos.
+    `heads` (N, T, S) has all heads over the source, if requested. If requested,
+    `self_heads` maps "encoder" to its self-attention (N, S, S) over the source with eos, and
+    "decoder" to its self-attention (N, L, L) over bos and the pieces without eos.
 
     All fields are in reading order. A right-to-left model (data.reverse_target) predicts `ids[t]`
     given the ids after it instead. After forced decoding, `entropies[t]` is the entropy in nats of
@@ -128,7 +127,6 @@ class Hypothesis:
     entropies: tuple[float, ...] = ()
 
     def __eq__(self, other: object) -> bool:
-        """Return whether `other` is a Hypothesis with equal fields."""
         return same_fields(self, other) if isinstance(other, Hypothesis) else NotImplemented
 
     def __repr__(self) -> str:

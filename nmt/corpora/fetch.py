@@ -16,7 +16,7 @@ from nmt.corpora.entries import RUN_SPLITS, CorpusFile, Source, corpus_folder, f
 from nmt.errors import DataError
 from nmt.settings.config_file import load_file
 from nmt.storage.atomic import digest, flush, replace, write_json
-from nmt.storage.bounded import check_regular, stay_inside
+from nmt.storage.bounded import check_inside, check_regular
 from nmt.storage.output import check_not_input
 from nmt.storage.run_files import check_outside_runs
 
@@ -47,7 +47,7 @@ def fetch_corpus(
     elif not entry.files:
         raise DataError(f"corpus '{name}': its entry lists no files, so there is nothing to fetch")
     else:
-        stay_inside(target_folder, folder, DataError)
+        check_inside(target_folder, folder, DataError)
         check_outside_runs(target_folder, "the corpus")
     if from_path is not None and not from_path.exists():
         raise DataError(f"`from_path={from_path}`: no such file or folder")

@@ -21,7 +21,7 @@ from nmt.evaluation.typography import make_comparable
 from nmt.runs.directory import CONFIDENCE
 from nmt.settings.base import Config
 from nmt.settings.messages import first_fault
-from nmt.storage.bounded import read_json, stay_inside
+from nmt.storage.bounded import check_inside, read_json
 from nmt.translation.translator import Translator
 from nmt.types import Examples, Translation
 
@@ -55,7 +55,7 @@ class Calibration(Config):
     def read(cls, run: Path, models: Sequence[str]) -> "Calibration":
         """Read a run's calibration, or raise CheckpointError unless it is valid for `models`."""
         path = run / CONFIDENCE
-        stay_inside(path, run, CheckpointError)
+        check_inside(path, run, CheckpointError)
         try:
             calibration = cls.model_validate(read_json(path, CheckpointError))
         except FileNotFoundError:
@@ -107,7 +107,7 @@ def read_calibration(
     run, (models, settings) = translator.runs[0], models_and_settings(translator)
     if not (run.path / CONFIDENCE).exists():
         run.check_folder(f"has no calibration; unzip {run.archive}, and `nmt calibrate` the folder")
-    with run.naming():
+    with run.name_in_errors():
         calibration = Calibration.read(run.path, models)
     changes = [key for key, value in settings.items() if calibration.settings.get(key) != value]
     if changes:

@@ -21,7 +21,7 @@ from nmt.evaluation.metric import MetricResult
 from nmt.runs.card import read_card
 from nmt.runs.metrics import METRICS, best_of, metrics_of
 from nmt.settings.messages import first_fault
-from nmt.storage.bounded import read_json, section, stay_inside
+from nmt.storage.bounded import check_inside, read_json, section
 from nmt.storage.terminal import one_line
 from nmt.translation.translator import Translator
 
@@ -70,7 +70,7 @@ def read_reports(run: Path, step: int | None, say: Callable[[str], None]) -> lis
     """
     reports = []
     for path in sorted((run / "eval").glob("*.json")):
-        stay_inside(path, run, CheckpointError)
+        check_inside(path, run, CheckpointError)
         try:
             report = SavedReport.model_validate(read_json(path, CheckpointError))
         except (ValidationError, NMTError) as error:

@@ -15,7 +15,7 @@ from matplotlib.image import AxesImage
 
 from nmt.errors import ConfigError
 from nmt.explain.fonts import font
-from nmt.storage.output import is_direct
+from nmt.storage.output import is_written_directly
 from nmt.translation.words import AttentionTable
 
 DPI = 150
@@ -61,7 +61,7 @@ def format_of(path: Path) -> str:
     Raises ConfigError for a suffix that is not in FORMATS.
     """
     suffix = path.suffix.lower().removeprefix(".")
-    if suffix not in FORMATS and not is_direct(path):
+    if suffix not in FORMATS and not is_written_directly(path):
         allowed = ", ".join(f".{format}" for format in FORMATS)
         raise ConfigError(f"`out`: got {path}, allowed for a picture: the suffix {allowed}")
     return suffix if suffix in FORMATS else "png"

@@ -20,7 +20,7 @@ from torch import Tensor
 from nmt.errors import CheckpointError
 from nmt.settings.messages import first_fault
 from nmt.storage.atomic import flush, write_bytes, write_json
-from nmt.storage.bounded import read_json, stay_inside
+from nmt.storage.bounded import check_inside, read_json
 from nmt.storage.tensor_file import (
     SCALES,
     Specs,
@@ -88,7 +88,7 @@ def read_state(path: Path) -> StateFile:
     Raises DamagedCheckpointError if it is damaged, and CheckpointError if it cannot be read or
     another version of nmt wrote it.
     """
-    stay_inside(path, _run_of(path), CheckpointError)
+    check_inside(path, _run_of(path), CheckpointError)
     try:
         content = read_json(path, DamagedCheckpointError)
     except (OSError, DamagedCheckpointError) as error:
@@ -118,7 +118,7 @@ def read_tensors(path: Path, content: StateFile, expected: Specs | None = None) 
     damaged or a weight is NaN or infinite. Raises CheckpointError for a link out of the run. Also
     raises it, before loading tensors, if they differ from `expected`; None allows any tensors.
     """
-    stay_inside(path, _run_of(path), CheckpointError)
+    check_inside(path, _run_of(path), CheckpointError)
     try:
         raw = read_safetensors(path, expected, DamagedCheckpointError)
     except OSError as error:

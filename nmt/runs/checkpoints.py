@@ -27,7 +27,7 @@ from nmt.runs.checkpoint_files import (
     write_files,
 )
 from nmt.storage.atomic import ASIDE, IS_WINDOWS, flush, remove, write_json
-from nmt.storage.bounded import read_json, stay_inside
+from nmt.storage.bounded import check_inside, read_json
 from nmt.storage.tensor_file import Specs
 
 LABELS_FILE, LABELS = "labels.json", ("best", "last")
@@ -70,7 +70,7 @@ class CheckpointFolder:
         Raises CheckpointError if the file is damaged or is a link out of the run.
         """
         path = self.path / LABELS_FILE
-        stay_inside(path, self.path.parent, CheckpointError)
+        check_inside(path, self.path.parent, CheckpointError)
         try:
             labels = read_json(path, CheckpointError)
         except FileNotFoundError:

@@ -17,7 +17,7 @@ from nmt.runs.checkpoints import CheckpointFolder
 from nmt.settings.config_file import load_text
 from nmt.settings.yaml_text import read_text
 from nmt.storage.atomic import flush, remove_leftovers, write_text
-from nmt.storage.bounded import read_json, stay_inside
+from nmt.storage.bounded import check_inside, read_json
 
 CONFIDENCE = "confidence.json"  # evaluation/confidence.py
 _CHECKSUM_PREFIX = "# sha256 of the lines below: "
@@ -78,7 +78,7 @@ class RunDirectory:
         Raises CheckpointError if it was edited or is a link out of the run, and ConfigError if it
         is invalid.
         """
-        stay_inside(self.config_path, self.path, CheckpointError)
+        check_inside(self.config_path, self.path, CheckpointError)
         return load_checksummed_config(self.config_path)
 
     def write_config(self, config: RunConfig) -> None:

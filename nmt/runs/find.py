@@ -64,7 +64,7 @@ def is_run(path: Path) -> bool:
 
 
 def split_checkpoint(path: Path) -> tuple[Path, str | None]:
-    """Split RUN@CHECKPOINT in two. Other paths, existing paths and Hub names give (path, None)."""
+    """Split RUN@CHECKPOINT. Existing paths, Hub names and paths without @ stay whole."""
     run, _, checkpoint = str(path).rpartition("@")
     if not run or path.exists() or is_hub_name(path):
         return path, None

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.errors import CheckpointError
-from nmt.storage.bounded import read_bytes, stay_inside
+from nmt.storage.bounded import check_inside, read_bytes
 from nmt.types import rank_of
 
 METRICS = "metrics.jsonl"
@@ -58,7 +58,7 @@ def metrics_of(run: Path, require_loss: bool = False) -> list[MetricsLine]:
     raises CheckpointError if the file has no training loss yet.
     """
     path = run / METRICS
-    stay_inside(path, run, CheckpointError)
+    check_inside(path, run, CheckpointError)
     try:
         lines = list(read_metrics(path))
     except FileNotFoundError:

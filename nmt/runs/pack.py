@@ -25,7 +25,7 @@ from nmt.runs.card import CARD
 from nmt.runs.checkpoint_files import JSON, MODEL, Tensors, read_state, write_files
 from nmt.runs.checkpoints import LABELS, LABELS_FILE, STEP_NAME
 from nmt.runs.directory import CONFIDENCE, RunDirectory
-from nmt.storage.bounded import open_zip, stay_inside
+from nmt.storage.bounded import check_inside, open_zip
 from nmt.storage.output import atomic_output
 from nmt.storage.tensor_file import SCALES
 
@@ -64,7 +64,7 @@ def pack(
     files += [confidence] * (confidence.is_file() and not int8)
     files += sorted(run.tokenizer_path.iterdir())
     for file in files:
-        stay_inside(file, run.path, CheckpointError)
+        check_inside(file, run.path, CheckpointError)
     sources = {file.relative_to(run.path).as_posix(): file for file in files}
     method = zipfile.ZIP_DEFLATED if int8 else zipfile.ZIP_STORED
     with (
@@ -117,7 +117,7 @@ def unpack(archive: Path) -> Path:
         with open_zip(archive) as zip_file:
             for member in _checked(zip_file, archive):
                 path = folder / member.filename
-                stay_inside(path, folder, CheckpointError)  # on Windows `C:x` is outside
+                check_inside(path, folder, CheckpointError)  # on Windows `C:x` is outside
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with zip_file.open(member) as content, path.open("wb") as file:
                     shutil.copyfileobj(content, file, 1 << 20)

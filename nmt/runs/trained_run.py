@@ -18,7 +18,7 @@ from nmt.runs.directory import RunDirectory
 from nmt.runs.hub import download, is_hub_name
 from nmt.runs.pack import unpack
 from nmt.settings.config_file import Overrides, with_overrides
-from nmt.storage.bounded import stay_inside
+from nmt.storage.bounded import check_inside
 from nmt.storage.tensor_file import MISFIT, Specs, canonical_names, check_specs, specs_of
 from nmt.text.tokenizer import Tokenizers
 from nmt.types import FilePath
@@ -69,7 +69,7 @@ class TrainedRun:
         """The run directory."""
         return self.directory.path
 
-    def naming(self) -> contextlib.AbstractContextManager[None]:
+    def name_in_errors(self) -> contextlib.AbstractContextManager[None]:
         """Replace the path of the run directory, which may be temporary, by `name` in errors."""
         return _naming(self.name, self.path)
 
@@ -84,8 +84,8 @@ class TrainedRun:
 
     def tokenizers(self) -> Tokenizers:
         """Load the tokenizers. Raises DataError if damaged, CheckpointError if outside the run."""
-        with self.naming():
-            stay_inside(self.directory.tokenizer_path, self.path, CheckpointError)
+        with self.name_in_errors():
+            check_inside(self.directory.tokenizer_path, self.path, CheckpointError)
             tokenizers = Tokenizers.load(self.directory.tokenizer_path)
         return replace(tokenizers, reverse_target=self.config.data.reverse_target)
 
@@ -118,7 +118,7 @@ class TrainedRun:
                 f"{self.name}: model: no such model can be built: {reason}"
             ) from None
         folder = self.directory.checkpoint_folder
-        with self.naming():
+        with self.name_in_errors():
             step, tensors = folder.load_weights(str(checkpoint), _expected(weights))
         return step, {name: tensors[first] for name, first in canonical_names(weights).items()}
 

@@ -26,8 +26,8 @@ _HEADERS = Headers(
 class Guard:
     """Middleware that checks host and origin, and reads the body within its limits.
 
-    So the application behind the guard never waits for a slow client. Routes find the body in
-    `request.state.body`; the only message that they can still receive is that the client has left.
+    The application behind the guard therefore never waits for a slow client. Routes find the body
+    in `request.state.body`. They can receive no further ASGI message but the client's disconnect.
     """
 
     def __init__(self, app: ASGIApp, service: Service) -> None:

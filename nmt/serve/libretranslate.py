@@ -3,7 +3,7 @@
 from fastapi import APIRouter, HTTPException, Request
 
 from nmt.corpora.languages import NAMES
-from nmt.serve.requests import Bearer, body_of, read_request, translate_documents
+from nmt.serve.requests import Bearer, openapi_body, read_request, translate_documents
 from nmt.serve.schema import (
     DetectedLanguage,
     Language,
@@ -19,7 +19,7 @@ def router(service: Service) -> APIRouter:
     api = APIRouter()
 
     @api.post(
-        "/translate", response_model_exclude_none=True, openapi_extra=body_of(TranslateRequest)
+        "/translate", response_model_exclude_none=True, openapi_extra=openapi_body(TranslateRequest)
     )
     async def translated(request: Request, bearer: Bearer) -> TranslateAnswer:
         """Translate text or HTML."""
@@ -35,7 +35,7 @@ def router(service: Service) -> APIRouter:
             targets.setdefault(model.source, {})[model.target] = None
         return [Language(code=c, name=NAMES.get(c, c), targets=list(t)) for c, t in targets.items()]
 
-    @api.post("/detect", openapi_extra=body_of(TextRequest))
+    @api.post("/detect", openapi_extra=openapi_body(TextRequest))
     async def detect(request: Request, bearer: Bearer) -> list[DetectedLanguage]:
         """Return the models' source language, if all have the same; the text is not examined."""
         await read_request(service, request, bearer, TextRequest)

@@ -14,12 +14,11 @@ _SHORTEST_KEY = 16
 class ServerOptions:
     """The options of a server; each has a flag of `nmt serve`.
 
-    `characters` and `sentences`: the limits of one request. `waiting`: how many sentences may wait
-    for one model; a request that would exceed it gets 429. `seconds`: the time limit of reading a
-    request, and again of answering it; sentences that still wait then are not translated. `keys`:
-    digests of the API keys; if empty, no request needs a key.
-    `cors`: the origins whose pages may call the server from a browser. `host`: the name or address
-    on which the server listens.
+    `characters` and `sentences` limit one request. `waiting` is the capacity of a model's queue, in
+    sentences (Worker.submit); a request that does not fit gets status 429. Reading a request may
+    take `seconds`, and answering it `seconds` again; later sentences are not translated. `keys` has
+    digests of the API keys; if it is empty, no request needs a key. Pages of the origins in `cors`
+    may call the server from a browser. The server listens on the name or address `host`.
     """
 
     characters: int = 5000

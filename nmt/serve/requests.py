@@ -1,7 +1,7 @@
 """Parse and validate the bodies of requests, and translate their texts, within the server's limits.
 
 FastAPI would parse a body on the event loop, before the key is checked. So the routes parse their
-bodies here, and `body_of` describes them in the OpenAPI document.
+bodies here, and `openapi_body` describes them in the OpenAPI document.
 """
 
 import asyncio
@@ -53,8 +53,8 @@ async def read_request(
 ) -> _Model:
     """Return the body, JSON or a form, parsed and validated as a `model` in another thread.
 
-    `bearer` is the key in the header, if any. It is checked before the body is parsed, a key in the
-    body before the other fields are validated. Raises HTTPException: 403 without a valid key, 415
+    `bearer` is the key in the header, if any. It is checked before the body is parsed. A key in
+    the body is checked before the other fields. Raises HTTPException: 403 without a valid key, 415
     for another type of body, and 400 for an invalid body (at most MAX_FAULTS faults are listed) or
     for too many characters or texts.
     """
@@ -106,7 +106,7 @@ _PARSERS: Mapping[str, Callable[[bytes, Request], object]] = {
 }
 
 
-def body_of(model: type[TextRequest]) -> dict[str, Any]:
+def openapi_body(model: type[TextRequest]) -> dict[str, Any]:
     """Return the OpenAPI description of a body that the route parses itself."""
     content = {kind: {"schema": model.model_json_schema()} for kind in _PARSERS}
     return {"requestBody": {"required": True, "content": content}}
@@ -132,7 +132,7 @@ def _fault(fault: ErrorDetails) -> str:
 
 
 def check_size(texts: Sequence[Sized], service: Service) -> None:
-    """Raise HTTPException 400 if `texts` have too many characters, or if they are too many."""
+    """Raise HTTPException 400 if `texts` are too many or have too many characters."""
     n_characters, limits = sum(map(len, texts)), service.options
     if n_characters > limits.characters:
         raise bad_value("q", f"{n_characters:,} characters", f"{limits.characters:,}")

@@ -167,7 +167,7 @@ class ModelAnswer(BaseModel):
 
 
 class ModelsAnswer(BaseModel):
-    """The answer of /v1/models. `needs_key`: whether a translation needs an API key."""
+    """The answer of /v1/models. `needs_key` is true if a translation needs an API key."""
 
     models: list[ModelAnswer]
     needs_key: bool

@@ -20,7 +20,7 @@ from nmt.types import Translation
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A served run: name, languages, limits, reader, worker, abilities and any calibration."""
+    """A served run with its languages, limits, sentence reader, worker and optional calibration."""
 
     name: str
     source: str
@@ -114,7 +114,7 @@ class Service:
         return self.models[name]
 
     def model_of(self, source: str, target: str) -> ServedModel:
-        """Return the first model of a language pair; without one, `en-US` and `EN` mean `en`.
+        """Return the first model of a language pair. If none has these codes, read `en-US` as `en`.
 
         Raises HTTPException 400 if there is none.
         """

@@ -11,8 +11,8 @@ from nmt.serve import schema
 from nmt.serve.requests import (
     Bearer,
     bad_value,
-    body_of,
     check_size,
+    openapi_body,
     read_request,
     translate,
     translate_documents,
@@ -33,7 +33,7 @@ def router(service: Service) -> APIRouter:
     @api.post(
         "/translate",
         response_model=schema.TranslationsAnswer,
-        openapi_extra=body_of(schema.TranslationsRequest),
+        openapi_extra=openapi_body(schema.TranslationsRequest),
     )
     async def translations(request: Request, bearer: Bearer) -> Response:
         """Translate sentences; return scores, pieces and, on request, attention weights."""
@@ -47,7 +47,9 @@ def router(service: Service) -> APIRouter:
         return Response(content, media_type="application/json")
 
     @api.post(
-        "/document", response_model_exclude_none=True, openapi_extra=body_of(schema.DocumentRequest)
+        "/document",
+        response_model_exclude_none=True,
+        openapi_extra=openapi_body(schema.DocumentRequest),
     )
     async def documents(request: Request, bearer: Bearer) -> list[list[schema.PartAnswer]]:
         """Translate texts sentence by sentence; return the parts of each, in order."""

@@ -121,8 +121,9 @@ class Worker:
     def submit(self, texts: Sequence[str], decoding: Decoding) -> list[Future[Translation]]:
         """Queue all texts, and return a future of each translation.
 
-        Cancelling a future removes its text from the queue. Raises QueueFullError and queues no
-        text if the queue has no room for all of them. An empty queue accepts any number.
+        Cancelling a future removes its text from the queue. An empty queue accepts any number of
+        texts. Otherwise, raises QueueFullError and queues none if they do not all fit. More than 10
+        texts fit only if the queue is then at most three quarters full.
         """
         is_small = len(texts) <= _FEW
         with self._changed:

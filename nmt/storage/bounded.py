@@ -100,7 +100,7 @@ def open_zip(path: Path) -> zipfile.ZipFile:
     return zipfile.ZipFile(path)
 
 
-def stay_inside(path: Path, folder: Path, error: type[NMTError]) -> None:
+def check_inside(path: Path, folder: Path, error: type[NMTError]) -> None:
     """Raise `error` if `path`, with symbolic links resolved, lies outside `folder`.
 
     In a folder made by someone else, a link to the outside could make the user publish a private

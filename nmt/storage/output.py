@@ -70,7 +70,7 @@ def atomic_stream(path: Path, is_new: bool = False) -> Iterator[BinaryIO]:
             yield sys.stdout.buffer
             sys.stdout.buffer.flush()
             return
-        if is_direct(path):
+        if is_written_directly(path):
             with path.open("wb") as stream:
                 yield stream
             return
@@ -94,7 +94,7 @@ def write_lines(lines: Iterable[str], path: Path, force: bool = False) -> None:
             stream.write(encode_utf8(f"{line}\n"))
 
 
-def is_direct(path: Path) -> bool:
+def is_written_directly(path: Path) -> bool:
     """Return whether `path` must be written directly, because it cannot be replaced by a rename.
 
     Such paths are pipes, devices, `-`, and names of open descriptors, such as `/dev/stdout` or the
@@ -151,7 +151,7 @@ def check_output(out: Path, name: str = "`out`", force: bool = False) -> None:
     a loop of links. `name` names `out` in the message.
     """
     check_not_input(out, _command.get().inputs, name)
-    if is_direct(out):
+    if is_written_directly(out):
         return
     target = follow_links(out)
     check_outside_runs(out, name)

@@ -19,7 +19,7 @@ from nmt.errors import DataError
 from nmt.settings.base import Config
 from nmt.settings.messages import first_fault
 from nmt.storage.atomic import write_bytes, write_json
-from nmt.storage.bounded import parse_json, read_bytes, stay_inside
+from nmt.storage.bounded import check_inside, parse_json, read_bytes
 from nmt.text.normalisation import normalise
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.subword_sampling import Sampler, SubwordSamplingConfig
@@ -228,7 +228,7 @@ def recorded_words(folder: Path) -> frozenset[int]:
 
 
 def _read(path: Path) -> bytes:
-    stay_inside(path, path.parent, DataError)
+    check_inside(path, path.parent, DataError)
     try:
         return read_bytes(path, MAX_FILE_BYTES, DataError)
     except FileNotFoundError:

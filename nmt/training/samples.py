@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.errors import CheckpointError, DataError
-from nmt.storage.bounded import MAX_JSON_BYTES, read_bytes, stay_inside
+from nmt.storage.bounded import MAX_JSON_BYTES, check_inside, read_bytes
 from nmt.training.validation import Sample
 from nmt.translation.dump import from_json, to_json
 from nmt.translation.record import AttentionRecord, records
@@ -44,7 +44,7 @@ def read_samples(run: Path, step: int) -> list[SavedSample]:
     A missing file gives an empty list. Raises CheckpointError if the file is no sample file.
     """
     path = run / sample_file(step)
-    stay_inside(path, run, CheckpointError)
+    check_inside(path, run, CheckpointError)
     try:
         content = read_bytes(path, MAX_JSON_BYTES, CheckpointError)
         lines = content.removesuffix(b"\n").split(b"\n") if content else []

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import CheckpointError, ConfigError, DataError
-from nmt.storage.bounded import MAX_JSON_BYTES, parse_json, read_bytes, read_json, stay_inside
+from nmt.storage.bounded import MAX_JSON_BYTES, check_inside, parse_json, read_bytes, read_json
 
 
 def test_a_file_beyond_its_limit_is_refused(tmp_path: Path) -> None:
@@ -49,10 +49,10 @@ def test_links_may_lead_about_within_the_folder_but_not_out(tmp_path: Path) -> N
     for name, target in (links | {"../link to run": "run"}).items():
         (run / name).symlink_to(target)
     for inside in ("within", "deep/file", "deep/../within", "not there"):
-        stay_inside(run / inside, run, DataError)
-        stay_inside(tmp_path / "link to run" / inside, run, DataError)
+        check_inside(run / inside, run, DataError)
+        check_inside(tmp_path / "link to run" / inside, run, DataError)
     for outside in ("out", "over/secret", "../elsewhere/secret"):
         with pytest.raises(DataError, match=r": a link out of .*/run, to .*elsewhere/secret; allo"):
-            stay_inside(run / outside, run, DataError)
+            check_inside(run / outside, run, DataError)
     with pytest.raises(CheckpointError, match=r"circle: a link that leads nowhere$"):
-        stay_inside(run / "circle", run, CheckpointError)
+        check_inside(run / "circle", run, CheckpointError)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import ConfigError, DataError
-from nmt.storage.output import atomic_output, check_not_input, is_direct, write_lines
+from nmt.storage.output import atomic_output, check_not_input, is_written_directly, write_lines
 
 OPEN_FILES = Path("/proc/self/fd")
 
@@ -80,7 +80,7 @@ def test_what_is_no_file_is_written_directly(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     names = ("/dev/null", "/dev/fd/1", "/proc/self/fd/2", "-", "/dev/shm/x", tmp_path)
-    assert [is_direct(Path(name)) for name in names] == [True] * 4 + [False] * 2
+    assert [is_written_directly(Path(name)) for name in names] == [True] * 4 + [False] * 2
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with os.fdopen(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)) as reader:

@@ -127,10 +127,10 @@ def _write_pictures(
     """Write one picture to a file, or several to a folder in which no file `first` may exist."""
     from nmt.explain.fonts import font_hint
     from nmt.explain.heatmap import write_map
-    from nmt.storage.output import check_output, is_direct
+    from nmt.storage.output import check_output, is_written_directly
 
     out = options.out or Path(f"attention.{format}" if options.n_maps == 1 else "attention")
-    is_file = (out.suffix.lower() == f".{format}" or is_direct(out)) and not out.is_dir()
+    is_file = (out.suffix.lower() == f".{format}" or is_written_directly(out)) and not out.is_dir()
     if is_file and options.n_maps > 1:
         raise ConfigError(f"--out: got {out} for {options.n_maps} pictures, allowed: a folder")
     check_output(out if is_file else out / f"{first}.{format}")

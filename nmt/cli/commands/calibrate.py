@@ -24,8 +24,8 @@ def calibrate(
 
     The confidence is the probability that the chrF2 of a translation against a reference is at
     least --good. The calibration is stored in the first run, for nmt translate --confidence, nmt
-    serve and nmt card. With other weights, calibrate again; other search settings give a note. The
-    expected calibration error and the AUC are measured by cross-validation.
+    serve and nmt card. Calibrate again if the weights change. Other search settings give a note.
+    The expected calibration error and the AUC are measured by cross-validation.
     """
     from nmt.corpora.corpora import read_examples, resolve_split
     from nmt.evaluation.confidence import calibrate as fit_confidence

@@ -147,7 +147,7 @@ def translate_test_set(
     )
     evaluation = evaluate(translator, test_set.examples, scoring)
     # A run's translations always get the references' typography: that needs no note.
-    note_altered(replace(evaluation.texts, n_retyped=0), test_set.corpus)
+    print_alteration_notes(replace(evaluation.texts, n_retyped=0), test_set.corpus)
     return evaluation
 
 
@@ -158,14 +158,14 @@ def score_file(path: Path, test_set: "TestSet", scoring: "Scoring") -> "Evaluati
 
     texts = read_translations(path, len(test_set.examples), test_set.corpus)
     evaluation = score_translations(texts, test_set.examples, scoring)
-    note_altered(evaluation.texts, path)
+    print_alteration_notes(evaluation.texts, path)
     return evaluation
 
 
-def note_altered(texts: "ComparableTexts", what: object) -> None:
-    """Print notes on stderr, beginning with `what`, about what scoring changes in the texts."""
+def print_alteration_notes(texts: "ComparableTexts", label: object) -> None:
+    """Print on stderr how scoring alters the texts. Each line begins with `label`."""
     for note in texts.notes():
-        say(f"{what}: {note}; --as-is leaves both sides as they are")
+        say(f"{label}: {note}; --as-is leaves both sides as they are")
 
 
 def note_untested(evaluation: "Evaluation", comparisons: "Mapping[str, Comparison]") -> None:
