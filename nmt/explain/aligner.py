@@ -52,7 +52,7 @@ class WeightOptions:
 
     def head_indices(self, translator: Translator) -> tuple[int, ...] | None:
         """Return the indices of `heads`, or None for mean. Raises ConfigError for unknown heads."""
-        return cross_head_indices(self.heads, translator.model.names_by_attention)
+        return cross_head_indices(self.heads, translator.model.head_names_by_kind)
 
 
 def piece_weights(

@@ -22,7 +22,7 @@ from nmt.ops.masks import keep_from_lengths
 from nmt.optim.losses import LossSum, cross_entropy
 from nmt.optim.optimizers import AdamConfig
 from nmt.optim.schedules import CosineConfig, Schedule
-from nmt.search.beam import Start, search_from
+from nmt.search.beam import SearchStart, search_from
 from nmt.search.search_config import SearchConfig
 from nmt.text.vocabulary import EOS_ID, PAD_ID
 from nmt.training.step import StepSettings, train_step
@@ -209,5 +209,5 @@ def describe(
     """
     n_positions = memory.keep.shape[1]
     state = model.eval().init_state(memory)
-    start = Start(model.step, state, first_ids, [n_positions] * len(first_ids), n_positions)
+    start = SearchStart(model.step, state, first_ids, [n_positions] * len(first_ids), n_positions)
     return [hypotheses[0] for hypotheses in search_from(start, config)]

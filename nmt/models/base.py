@@ -26,7 +26,7 @@ class BatchFirst:
     """Base class of dataclasses of batch-first tensors whose rows a beam search can select."""
 
     def select(self: _Value, rows: Int[Tensor, " R"]) -> _Value:
-        """Return a copy whose row i is row `rows[i]` of this one; rows may repeat or be absent."""
+        """Return a copy whose row i is row `rows[i]` of this one; `rows` may repeat indices."""
         selected: dict[str, object] = {}
         for field in fields(self):
             value = getattr(self, field.name)
@@ -54,7 +54,7 @@ class Memory(BatchFirst):
 def mean_annotation(
     values: Float[Tensor, "B S M"], keep: Bool[Tensor, "B S"]
 ) -> Float[Tensor, "B 1 M"]:
-    """Return the mean of each sentence's annotations without padding; 0 if there are none."""
+    """Return the mean of each sentence's annotations at kept positions; 0 if none is kept."""
     shares = keep / keep.sum(dim=1, keepdim=True).clamp(min=1)
     return torch.bmm(shares.unsqueeze(1).to(values.dtype), values)
 
@@ -67,7 +67,7 @@ class State(BatchFirst):
     """
 
     def with_attention(self, weights: Float[Tensor, "R N S"]) -> "State":
-        """Return a state whose next step, and only that step, uses these weights of the N heads.
+        """Return a state with these attention weights of the N heads for the next step only.
 
         Where `weights` is NaN, the model uses its own weights. Raises ConfigError for an ensemble.
         """
@@ -134,9 +134,9 @@ class DecoderOutput:
 class Seq2Seq(nn.Module, abc.ABC):
     """The interface of an encoder-decoder with attention.
 
-    Laws (tests/laws): `forward` equals `encode`, `init_state` and T times `step`; padding has no
-    effect; weights sum to 1 over the kept positions and are exactly 0 elsewhere. No method stores
-    anything on the model or changes its arguments.
+    Laws (tests/laws): `forward` equals `encode`, `init_state` and T calls of `step`; padding has
+    no effect; weights sum to 1 over the kept positions and are exactly 0 elsewhere. No method
+    stores anything on the model or changes its arguments.
     """
 
     @abc.abstractmethod
@@ -150,7 +150,7 @@ class Seq2Seq(nn.Module, abc.ABC):
     def init_search_state(self, memory: Memory) -> State:
         """Return the initial state for a search.
 
-        A model may compute here once what each step would compute again, such as a linear map.
+        A model may precompute what each step would compute again, such as a linear map.
         """
         return self.init_state(memory)
 
@@ -181,14 +181,14 @@ class Seq2Seq(nn.Module, abc.ABC):
         return ("attention",)
 
     @property
-    def names_by_attention(self) -> dict[AttentionKind, tuple[str, ...]]:
-        """The head names of `cross` attention and, in a Transformer, of `encoder` and `decoder`."""
+    def head_names_by_kind(self) -> dict[AttentionKind, tuple[str, ...]]:
+        """The head names by kind: `cross` and, in a Transformer, also `encoder` and `decoder`."""
         return {"cross": self.head_names}
 
     def attention_weights(
         self, src_ids: Int[Tensor, "B S"], src_keep: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> dict[AttentionKind, Float[Tensor, "B _ _ _"]]:
-        """Run a teacher-forced pass; return the attention weights of all `names_by_attention`.
+        """Run a teacher-forced pass; return the weights of all `head_names_by_kind`.
 
         `encoder` has shape (B, N, S, S), `decoder` (B, N, T, T), `cross` (B, N, T, S), with one row
         per query. Rows of padding queries have no meaning.
@@ -201,7 +201,7 @@ class Seq2Seq(nn.Module, abc.ABC):
         return tuple(range(len(self.head_names)))
 
     def value_norms(self, state: State) -> Float[Tensor, "B N S"]:
-        """Return ||f_n(v_s)||, the norm of head n's part of the context for a weight of 1 at s.
+        """Return ||f_n(v_s)||, the norm of head n's part of the context if s has weight 1.
 
         f_n combines all linear maps from an annotation to the context (arXiv 2004.10102). `state`
         comes from `init_state`. Raises ConfigError for an ensemble, which has no such map.

@@ -25,7 +25,7 @@ class Beams:
         return self.slots // self.width
 
     def group_by_sentence(self, queries: Float[Tensor, "R Q *L"]) -> Float[Tensor, "B W_and_Q *L"]:
-        """Return the queries of all rows of each sentence side by side; 0 in unused slots."""
+        """Put the queries of each sentence's rows side by side; unused slots get 0."""
         table = queries.new_zeros(self.n_sentences * self.width, *queries.shape[1:])
         table = table.index_copy(0, self.slots, queries)
         return table.view(self.n_sentences, -1, *queries.shape[2:])

@@ -72,7 +72,6 @@ class Int8Linear(nn.Module):
     def _products(
         self, x: Float[Tensor, "N I"]
     ) -> tuple[Int32[Tensor, "N O"], Float[Tensor, "N 1"]]:
-        """Return the integer products and the scale of each row."""
         quantized, scales = operations(self.backend, x).quantize_rows(x.detach())
         return int8_product(quantized, self.quantized.t()), scales
 
@@ -103,7 +102,7 @@ class Int8VocabLinear(VocabularyLayer):
         return self.linear.weight, self.linear.bias
 
 
-class Int8Layers(nn.Module):
+class Int8RecurrentLayers(nn.Module):
     """RecurrentLayers in int8, run step by step."""
 
     def __init__(self, exact: RecurrentLayers) -> None:
@@ -138,7 +137,7 @@ def quantize_model(model: Seq2Seq) -> Seq2Seq:
             if isinstance(layer, VocabLinear):
                 setattr(module, name, Int8VocabLinear(layer))
             elif isinstance(layer, RecurrentLayers):
-                setattr(module, name, Int8Layers(layer))
+                setattr(module, name, Int8RecurrentLayers(layer))
             elif isinstance(layer, nn.Linear) and layer.out_features >= _MIN_OUTPUTS:
                 setattr(module, name, Int8Linear(layer.weight, layer.bias, backend))
     return clone

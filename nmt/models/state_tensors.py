@@ -13,7 +13,7 @@ _Value = TypeVar("_Value")
 
 
 def named_tensors(value: object) -> dict[str, Tensor]:
-    """Return the tensors of nested dataclasses and tuples, keyed like `layers.0.target.keys`."""
+    """Return the tensors of nested dataclasses and tuples, by paths like `layers.0.target.keys`."""
     tensors: dict[str, Tensor] = {}
     _map(lambda name, tensor: tensors.setdefault(name, tensor), value, "")
     return tensors

@@ -79,7 +79,7 @@ class VocabularyLayer(nn.Module, abc.ABC):
         keep: Bool[Tensor, "*L"],
         smoothing: float = 0.0,
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "*L"]]:
-        """Return the summed training loss and each -log p(target), detached; both in nats.
+        """Return the summed training loss and the detached -log p of each target, in nats.
 
         See Operations.linear_cross_entropy. Label smoothing leaves out the table's padding rows.
         """

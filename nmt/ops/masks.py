@@ -42,7 +42,7 @@ def causal_keep(
 
 
 def window_keep(size: int, window: int, device: torch.device) -> Bool[Tensor, "S S"]:
-    """Return a mask that is True up to `window` positions before and after each query's own."""
+    """Return a mask that is True at each query and up to `window` positions on either side."""
     return offsets(0, size, device).abs() <= window
 
 

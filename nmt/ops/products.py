@@ -21,8 +21,8 @@ _HAS_ONEDNN = torch.backends.mkldnn.is_available() and hasattr(
 def product(
     left: Float[Tensor, "M K"], right: Float[Tensor, "K N"], bias: Float[Tensor, " N"] | None = None
 ) -> Float[Tensor, "M N"]:
-    """Return left right + bias, without a derivative; fastest if rows of `left` are contiguous."""
-    if not (is_for_onednn(left) and len(right)):  # oneDNN refuses a sum of no products
+    """Return left @ right + bias, without a derivative; fastest if `left` has contiguous rows."""
+    if not (uses_onednn(left) and len(right)):  # oneDNN refuses a sum of no products
         return torch.mm(left, right) if bias is None else torch.addmm(bias, left, right)
     weight = right.t()
     if not (right.is_contiguous() or weight.is_contiguous()):
@@ -31,13 +31,13 @@ def product(
     return out
 
 
-def is_for_onednn(x: Tensor) -> bool:
+def uses_onednn(x: Tensor) -> bool:
     """Return whether `product` of `x` uses oneDNN's private operation."""
     return _HAS_ONEDNN and x.dtype == torch.float32 and x.device.type == "cpu"
 
 
 def int8_product(left: Int8[Tensor, "N I"], right: Int8[Tensor, "I O"]) -> Int32[Tensor, "N O"]:
-    """Return the exact product of `left` and `right`, summed in fp32 if torch has no exact one."""
+    """Return the exact product, computed in fp32 where torch has no exact int8 product."""
     # With a single column in `left`, torch leaves the product unset (pytorch issue 195066).
     if len(right) > 1 and has_exact_int_mm():
         return torch._int_mm(left, right)

@@ -118,7 +118,7 @@ class Operations:
         sentences: Int[Tensor, " R"],
         memory: AdditiveMemory,
     ) -> tuple[Float[Tensor, "R M"], Float[Tensor, "R S"]]:
-        """Return contexts and attention weights. Row r is the projected query for `sentences[r]`.
+        """Return contexts and attention weights; `query[r]` attends to sentence `sentences[r]`.
 
             weights = softmax over the kept s of v . tanh(query + keys_s)
             context = sum_s weights_s values_s

@@ -210,7 +210,7 @@ class Steps:
     def bias_gradient(
         self, grad_bias: Float[Tensor, " F"], grad_gates: Float[Tensor, "F T B"]
     ) -> Float[Tensor, " F"]:
-        """Return the gradient of the bias: `grad_bias`, or the sum of `grad_gates` in a backend."""
+        """Return the bias's gradient: here `grad_bias`; a backend may sum `grad_gates` instead."""
         return grad_bias
 
 

@@ -27,7 +27,7 @@ def paired_loss(
 
     p and q are the distributions of the first and of the last N / 2 rows. The loss is summed over
     the target tokens y of the first rows. CE is the cross-entropy with label smoothing `smoothing`.
-    If all last rows of `tgt_out` are padding, CE(q, y) is omitted but the KL terms remain.
+    If the last N / 2 rows of `tgt_out` are all padding, only CE(q, y) is omitted.
     Gradients flow through p and q in every term.
 
     The NLL is -log p(y) in the first rows and -log q(y) in the last, 0 at padding, and detached.

@@ -109,10 +109,10 @@ class GuidedAlignment(CrossEntropy):
     def target_loss(self, output: DecoderOutput, batch: Batch) -> TargetLoss:
         loss_sum, nlls = super().target_loss(output, batch)
         if batch.links is not None:
-            loss_sum = loss_sum + self.factor * self.links_sum(output, batch.links)
+            loss_sum = loss_sum + self.factor * self.batch_alignment_loss(output, batch.links)
         return loss_sum, nlls
 
-    def links_sum(self, output: DecoderOutput, links: BatchLinks) -> Float[Tensor, ""]:
+    def batch_alignment_loss(self, output: DecoderOutput, links: BatchLinks) -> Float[Tensor, ""]:
         """Return the alignment loss of a batch, not multiplied by `factor`."""
         assert output.weights is not None
         assert output.heads is not None
@@ -171,7 +171,7 @@ _LEAST_WEIGHT = 1e-10  # smaller weights, such as those outside a window, get no
 def alignment_loss(weights: Float[Tensor, "B T S"], links: BatchLinks) -> Float[Tensor, ""]:
     """Return -sum over links of share * log weight, in nats.
 
-    The terms of one target piece sum to the cross-entropy between its shares, which sum to 1, and
+    For each linked target piece this is the cross-entropy between its shares, whose sum is 1, and
     its attention weights (arXiv 1607.01628; arXiv 1909.02074).
     """
     row, target, source = links.indices

@@ -22,9 +22,9 @@ class OptimizerOptions(Config, abc.ABC):
 
     @abc.abstractmethod
     def build(self, parameters: NamedParameters, lr: float) -> torch.optim.Optimizer:
-        """Build the optimiser of the parameters, which are grouped or named as torch allows.
+        """Build the optimiser of the named parameters.
 
-        A state that is saved must consist of tensors of a parameter's shape, and of `step`.
+        Its state of a parameter may contain only `step` and tensors of the parameter's shape.
         """
 
 
@@ -108,7 +108,6 @@ class Adadelta(torch.optim.Adadelta):
 
 
 def _is_plain(parameter: torch.nn.Parameter) -> bool:
-    """Return whether a weight and its gradient are contiguous fp32 tensors on a CUDA GPU."""
     return all(
         x is not None and x.is_cuda and x.dtype == torch.float32 and x.is_contiguous()
         for x in (parameter, parameter.grad)

@@ -72,7 +72,7 @@ _COUNTERS = {"last_epoch", "_step_count", "_last_lr", "best", "num_bad_epochs", 
 """The keys of a scheduler's state that change in training; the other keys are settings."""
 
 
-def check_alike(name: str, saved: object, current: object) -> None:
+def check_same_structure(name: str, saved: object, current: object) -> None:
     """Raise ValueError if `saved` and `current` differ in more than the values of numbers."""
     if not _is_alike(current, saved):
         raise ValueError(f"{name}: got {str(saved)[:100]}, allowed: numbers as in {current}")
@@ -111,7 +111,7 @@ class Schedule:
             self._scheduler = LambdaLR(optimizer, lambda step: factor(step, total_steps))
 
     def after_update(self) -> None:
-        """Advance a schedule that counts updates; others ignore this call after each update."""
+        """Step a schedule other than plateau. Call this once after every update."""
         if isinstance(self._scheduler, LambdaLR):
             self._scheduler.step()
 
@@ -133,7 +133,7 @@ class Schedule:
         learning rate becomes the same fraction of its initial value as in `saved_groups`.
         """
         scheduler = self._scheduler
-        check_alike("schedule", state, self.state_dict())
+        check_same_structure("schedule", state, self.state_dict())
         scheduler.load_state_dict({**scheduler.state_dict(), **state})
         for group, saved in zip(scheduler.optimizer.param_groups, saved_groups, strict=True):
             if isinstance(scheduler, LambdaLR):

@@ -26,7 +26,7 @@ _CHECK_EVERY = 4  # on a GPU, the number of steps between two checks whether any
 
 
 class PieceSampler(NamedTuple):
-    """A function that samples each row's next piece, where a beam search takes the most probable.
+    """A function that samples each row's next piece, and the number of pieces that it needs.
 
     `choose` gets the log-probabilities of each row's most probable pieces (-infinity if blocked),
     the rows' slots, and the length including the new piece. It returns each row's chosen column.
@@ -37,13 +37,13 @@ class PieceSampler(NamedTuple):
     choose: Callable[[Float[Tensor, "R K"], Int[Tensor, " R"], int], Int[Tensor, "R 1"]]
 
 
-class Start(NamedTuple):
+class SearchStart(NamedTuple):
     """The start of a search: B sentences and their initial states, which attend to any memory.
 
     `step` is called as Seq2Seq.step. `first_ids` are the first inputs of the decoder: bos in
     translation. `src_lengths` are the sentences' numbers of source positions, at most
     `n_positions`; the bounds on the length of hypotheses depend on them. `max_repeats_by_sentence`
-    replaces the config's `max_repeats` (None: no replacement). `constraints` has one for each
+    replaces the config's `max_repeats` (None: no replacement). `constraints` has one item per
     sentence, or is empty. `on_step` is called before each step.
     """
 
@@ -65,7 +65,7 @@ class Start(NamedTuple):
 
 @torch.inference_mode()
 def search_from(
-    start: Start, config: SearchConfig, sampler: PieceSampler | None = None
+    start: SearchStart, config: SearchConfig, sampler: PieceSampler | None = None
 ) -> list[list[Hypothesis]]:
     """Search until no row can change the n best hypotheses, and return these.
 
@@ -125,7 +125,7 @@ def search_from(
     return n_best(steps, start.src_lengths, config.n_best, config.length_penalty)
 
 
-def _first_rows(start: Start, config: SearchConfig, constraints: Constraints | None) -> Rows:
+def _first_rows(start: SearchStart, config: SearchConfig, constraints: Constraints | None) -> Rows:
     n, device, repetitions = len(start.src_lengths), start.first_ids.device, None
     if config.max_repeats is not None or config.no_repeat_ngram is not None:
         allowed = start.max_repeats_by_sentence

@@ -22,8 +22,8 @@ class Constraint:
     """The constraints on the translation of one sentence.
 
     The translation begins with the pieces `prefix`, which are not eos, pad or bos. `attention[t]`
-    replaces the weights of the model's N heads over the S source pieces, eos included, at step t
-    from 0; a head whose row is NaN keeps its weights. `words` are the words that must, or must not,
+    replaces the weights of the model's N heads over the S source pieces, eos included, at step t,
+    counted from 0. A head whose row is NaN keeps the model's weights. `words` must, or must not,
     occur in the translation. A forbidden word may still occur in the prefix.
     """
 
@@ -33,7 +33,7 @@ class Constraint:
 
     @property
     def n_pieces(self) -> int:
-        """The number of pieces of the prefix, of the required words, and 1 for eos."""
+        """The number of pieces of the prefix and of the required words, plus 1 for eos."""
         return len(self.prefix) + self.words.n_pieces + 1
 
 
@@ -68,7 +68,7 @@ class Constraints:
         return state.with_attention(torch.from_numpy(weights).to(slots.device))
 
     def force(self, pieces: Pieces, out: StepOutput, slots: Int[Tensor, " R"], step: int) -> Pieces:
-        """Return `pieces`; a row with an incomplete prefix keeps only the next prefix piece."""
+        """Return `pieces`, with only the next prefix piece for rows whose prefix is incomplete."""
         prefixes = [constraint.prefix for constraint in self._of_rows(slots)]
         rows = [row for row, prefix in enumerate(prefixes) if step < len(prefix)]
         if not rows:

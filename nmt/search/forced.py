@@ -89,8 +89,8 @@ def alignment_weights(  # noqa: PLR0913 - each option is a parameter
     """Return the cross-attention of each pair for an alignment: a row per target piece except eos.
 
     Row t holds the weights of step t + `shift` over the source with eos. With `shift` 0, this step
-    predicts piece t; with 1, it reads piece t as its input (arXiv 2004.14837). A decoder whose
-    query is the state before its input needs 2. `heads` are averaged (None: `averaged_heads` of the
+    predicts piece t; with 1, it reads piece t as its input (arXiv 2004.14837). A decoder that
+    attends before it reads its input needs 2. `heads` are averaged (None: `averaged_heads` of the
     model). `by_norm` replaces a weight w_s by ||w_s f(v_s)||, where f(v_s) is what a head adds to
     the context for a weight of 1 (arXiv 2004.10102), and divides each row by its sum. Raises
     ConfigError if the model does not have these norms.

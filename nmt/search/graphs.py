@@ -17,32 +17,32 @@ StepFunction = Callable[[Int[Tensor, " R"], State], StepOutput]
 class GraphedSteps:
     """Calls a search's step on selected rows of a state, as a CUDA graph if possible.
 
-    `is_able` allows graphs, which need a CUDA GPU. The first call with `parents` then records a
+    `use_graphs` allows graphs, which need a CUDA GPU. The first call with `parents` then records a
     graph that selects the rows, runs the step and stores the next state. A step that cannot be
     recorded runs without a graph, such as a Transformer's, whose state grows.
     """
 
-    def __init__(self, step: StepFunction, is_able: bool) -> None:
+    def __init__(self, step: StepFunction, use_graphs: bool) -> None:
         self._step = step
         self._graph: torch.cuda.CUDAGraph | None = None
-        self._is_able = is_able
+        self._use_graphs = use_graphs
 
     def __call__(
         self, last_ids: Int[Tensor, " R"], state: State, parents: Int[Tensor, " R"] | None
     ) -> StepOutput:
         """Return the step's output for the rows `parents` of `state` (None: for all rows).
 
-        `state` must be the state of the previous call's output, which a graph stores itself. The
-        next call overwrites the output's features.
+        `state` must come from the output of the previous call; a recorded graph reads its own copy
+        of it. The next call overwrites the output's features.
         """
         if parents is None:
             return self._step(last_ids, state)
         if self._graph is None:
             selected = state.select(parents)
-            if self._is_able:
+            if self._use_graphs:
                 with torch.cuda.device_of(last_ids):  # type: ignore[no-untyped-call]
                     self._graph = self._record(last_ids, selected)
-                self._is_able = self._graph is not None
+                self._use_graphs = self._graph is not None
             if self._graph is None:
                 return self._step(last_ids, selected)
         else:

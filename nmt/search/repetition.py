@@ -76,10 +76,10 @@ class Repetitions:
 def n_repetitions(
     src_ids: Int[Tensor, "B S"], keep: Bool[Tensor, "B S"], at_least: int
 ) -> Int[np.ndarray, " B"]:
-    """Return how often in a row each source has the same sequence of pieces, but >= `at_least`.
+    """Return how many times in a row each source has the same pieces, or `at_least` if fewer.
 
     `keep` is false at padding. An incomplete repetition counts, so that a copy of known pieces is
-    never blocked. Unknown pieces count as different: a source of these alone would allow any loop.
+    never blocked. Unknown pieces count as different: a source of only <unk> would allow any loop.
     """
     ids = src_ids.cpu().numpy()
     known = keep.cpu().numpy() & (ids != UNK_ID)

@@ -16,17 +16,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from nmt.search.beam import PieceSampler, Start, search_from
+from nmt.search.beam import PieceSampler, SearchStart, search_from
 from nmt.search.search_config import SamplingConfig, SearchConfig
 from nmt.types import Hypothesis
 
 
 def sample(
-    start: Start, src_ids: Int[Tensor, "B S"], config: SearchConfig, sampling: SamplingConfig
+    start: SearchStart, src_ids: Int[Tensor, "B S"], config: SearchConfig, sampling: SamplingConfig
 ) -> list[list[Hypothesis]]:
     """Sample `n_best` translations of each sentence independently; some may be equal.
 
-    They are in the order of sampling; a larger `n_best` begins with the same samples. The bounds of
+    They are in the order of sampling; a larger `n_best` only appends samples. The bounds of
     `config` on length and repetitions, `allow_unk` and forbidden words apply: what they exclude is
     never sampled. Required words are not supported. `log_probs` do not depend on the temperature.
     """

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from nmt.models.base import Seq2Seq
 from nmt.ops.masks import keep_from_lengths
-from nmt.search.beam import Start, search_from
+from nmt.search.beam import SearchStart, search_from
 from nmt.search.constraints import Constraint
 from nmt.search.repetition import n_repetitions
 from nmt.search.sampling import sample
@@ -60,7 +60,7 @@ def search(
     keep, allowed = keep_from_lengths(src_lengths, src_ids.shape[1]), None
     if config.max_repeats is not None:
         allowed = n_repetitions(src_ids, keep, config.max_repeats)
-    start = Start(
+    start = SearchStart(
         model.step,
         state=model.init_search_state(model.encode(src_ids, keep)),
         first_ids=torch.full_like(src_lengths, BOS_ID),

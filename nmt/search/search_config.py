@@ -165,7 +165,7 @@ class SearchConfig(Config):
 
     @property
     def max_n_best(self) -> int:
-        """The number of candidates: `mbr.samples`, if any, or `beam`; no bound with `sampling`."""
+        """The largest `n_best` without `sampling`: `mbr.samples` if set, otherwise `beam`."""
         return (self.mbr and self.mbr.samples) or self.beam
 
     def candidate_search(self) -> "SearchConfig":

@@ -90,7 +90,7 @@ def add_required_pieces(
 ) -> tuple[Float[Tensor, "R K2"], Int[Tensor, "R K2"]]:
     """Add the pieces that continue or start each row's missing words, even if they are blocked.
 
-    A row that lacks a required word cannot end with eos; another row gets eos, if `may_end`.
+    A row that lacks a required word cannot end with eos. Any other row gets eos if `may_end`.
     """
     log_probs, ids = pieces
     additions = [words.needed(row) for row in range(len(ids))]

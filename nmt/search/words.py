@@ -41,7 +41,7 @@ class Match(NamedTuple):
 
 
 class Word:
-    """One word, or several with spaces: its text, and the `ids` into which its tokenizer splits it.
+    """One word, or several with spaces: its text, and the `ids` into which the tokenizer splits it.
 
     `piece_texts` are the characters of each id of the vocabulary, with ▁ for a space. For a
     right-to-left search `ids` and each of `piece_texts` are reversed.
@@ -72,7 +72,7 @@ class Word:
         return Match(positions, fresh, spaced, written)
 
     def is_met(self, match: Match) -> bool:
-        """Return whether the text so far contains the word, if the text ends here."""
+        """Return whether the text contains the word, assuming that the text ends here."""
         return match.written or len(self.text) in match.positions
 
     def occurs_in(self, ids: Iterable[int]) -> bool:
@@ -99,7 +99,7 @@ class Word:
 class WordConstraints:
     """The words that must occur in a translation, and those that must not.
 
-    Of each tuple in `must`, whose words are the forms of a term, at least one must occur.
+    Each tuple in `must` contains the forms of a term; at least one form must occur.
     """
 
     must: tuple[tuple[Word, ...], ...] = ()
@@ -179,7 +179,7 @@ class WordHistory:
         return list(dict.fromkeys(ids)) or [EOS_ID]
 
     def n_lacking(self, row: int, id_: int) -> int:
-        """Return how many pieces of required words `row`, extended by piece `id_`, lacks."""
+        """Return how many pieces of required words are missing in `row` after the piece `id_`."""
         return sum(_n_lacking(*pair, id_) for pair in self._unwritten[row])
 
 

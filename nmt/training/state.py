@@ -13,7 +13,7 @@ from nmt.batches.plan import EpochPlan
 from nmt.config import TrainConfig
 from nmt.errors import CheckpointError
 from nmt.models.base import Seq2Seq
-from nmt.optim.schedules import Schedule, check_alike
+from nmt.optim.schedules import Schedule, check_same_structure
 from nmt.runs.checkpoints import CheckpointState
 from nmt.runs.trained_run import check_fit
 from nmt.storage.tensor_file import check_specs, specs_of
@@ -184,7 +184,7 @@ class TrainingState:
         self.schedule.load_state_dict(values["schedule"], values["param_groups"])
         scaler = self.scaler.state_dict()
         if values["scaler"] and scaler:  # empty unless the precision is fp16
-            check_alike("scaler", values["scaler"], scaler)
+            check_same_structure("scaler", values["scaler"], scaler)
             self.scaler.load_state_dict(values["scaler"])
         self.progress = progress
 

@@ -172,7 +172,7 @@ def guided_heads(config: RunConfig, model: Seq2Seq) -> tuple[int, ...] | None:
     if guided is None:
         return None
     try:
-        return cross_head_indices(guided.heads, model.names_by_attention)
+        return cross_head_indices(guided.heads, model.head_names_by_kind)
     except ConfigError as error:
         text = str(error).replace("`heads`", "train.loss.heads")
         raise ConfigError(text) from None

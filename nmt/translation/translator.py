@@ -392,9 +392,9 @@ class Translator:
         """Return the translations with self-attention weights in `Hypothesis.self_heads`.
 
         A teacher-forced pass over each hypothesis computes the weights. The model's
-        `names_by_attention` names the heads. Raises ConfigError if the model has no self-attention.
+        `head_names_by_kind` names the heads. Raises ConfigError if the model has no self-attention.
         """
-        if list(self.model.names_by_attention) == ["cross"]:
+        if list(self.model.head_names_by_kind) == ["cross"]:
             raise ConfigError("with_self_attention: this model has none: it is recurrent")
 
         def read(inputs: Padded, ids: Sequence[Sequence[int]]) -> list[dict[str, object]]:

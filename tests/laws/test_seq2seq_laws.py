@@ -148,7 +148,7 @@ def test_every_attention_gives_the_weights_of_its_named_heads(model: Seq2Seq) ->
     output = _run(model)
     maps = model.attention_weights(SRC_IDS, KEEP, TGT_IN)
     assert {name: set(vars(module)) for name, module in model.named_modules()} == before
-    names = model.names_by_attention
+    names = model.head_names_by_kind
     sizes = {"encoder": (S, S), "decoder": (T, T), "cross": (T, S)}
     assert maps.keys() == names.keys()
     for kind, weights in maps.items():

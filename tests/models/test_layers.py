@@ -13,7 +13,7 @@ from torch import nn
 
 from nmt.models.catalog import build_model
 from nmt.models.linear import Linear
-from nmt.models.quantized import Int8Layers, Int8Linear, Int8VocabLinear, quantize_model
+from nmt.models.quantized import Int8Linear, Int8RecurrentLayers, Int8VocabLinear, quantize_model
 from nmt.models.recurrent.cells import CellKind
 from nmt.models.recurrent.encoder import RecurrentLayers
 from nmt.models.recurrent.rnn import RNNConfig
@@ -79,7 +79,9 @@ def test_some_rows_at_a_time_are_those_of_all(n_numbers: int) -> None:
 @torch.inference_mode()
 def test_int8_layers_read_each_sentence_as_if_alone(kind: CellKind, bidirectional: bool) -> None:
     """To the last bit where units fill whole vectors: torch computes the rest of one otherwise."""
-    layers = Int8Layers(RecurrentLayers(kind, 41, 64, 2, 0.0, bidirectional, "fused").eval())
+    layers = Int8RecurrentLayers(
+        RecurrentLayers(kind, 41, 64, 2, 0.0, bidirectional, "fused").eval()
+    )
     x, lengths = torch.randn(4, 7, 41), torch.tensor([3, 7, 1, 5])
     values, *finals = layers.read(x, lengths)
     assert (finals[1] is None) == (kind == "gru")

@@ -62,7 +62,7 @@ def test_without_the_private_product_of_torch(monkeypatch: pytest.MonkeyPatch) -
     left, right, bias = torch.randn(M, K), torch.randn(K, N), torch.randn(N)
     expected = product(left, right, bias)
     monkeypatch.setattr(products, "_HAS_ONEDNN", False)
-    assert not products.is_for_onednn(left)
+    assert not products.uses_onednn(left)
     torch.testing.assert_close(product(left, right, bias), expected)
 
 

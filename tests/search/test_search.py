@@ -18,7 +18,7 @@ from nmt.models.ensemble import Ensemble
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.ops.masks import keep_from_lengths
 from nmt.search import beam
-from nmt.search.beam import Start, search_from
+from nmt.search.beam import SearchStart, search_from
 from nmt.search.constraints import Constraint
 from nmt.search.forced import force_decode
 from nmt.search.search import search
@@ -225,7 +225,7 @@ def test_from_another_first_piece() -> None:
     keep = keep_from_lengths(lengths, src_ids.shape[1])
     state = model.init_state(model.encode(src_ids, keep))
     first_ids = torch.arange(len(SOURCES)) + 4
-    start = Start(model.step, state, first_ids, lengths.tolist(), src_ids.shape[1])
+    start = SearchStart(model.step, state, first_ids, lengths.tolist(), src_ids.shape[1])
     for row, [best] in enumerate(search_from(start, short(5, beam=3))):
         tgt_in = torch.tensor([[row + 4, *best.ids[:-1]]])
         logits = model(src_ids[[row]], keep[[row]], tgt_in).logits

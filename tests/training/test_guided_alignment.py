@@ -120,14 +120,19 @@ def test_chosen_heads_alone_are_taught(tmp_path: Path) -> None:
     output = net(batch.src_ids, batch.src_ids != 0, batch.tgt_in, with_weights=True)
     assert batch.links is not None
     assert output.heads is not None
-    loss = GuidedAlignment(heads=(3,)).links_sum(output, batch.links)
+    loss = GuidedAlignment(heads=(3,)).batch_alignment_loss(output, batch.links)
     torch.testing.assert_close(loss, alignment_loss(output.heads[:, 3], batch.links))
 
 
 def test_a_run_is_taught_by_its_links_and_resumes(corpus: Path, monkeypatch) -> None:
     """The factor decays from epoch to epoch, also in a run that goes on."""
     factors: list[float] = []
-    spy(monkeypatch, GuidedAlignment, "links_sum", lambda loss, *_: factors.append(loss.factor))
+    spy(
+        monkeypatch,
+        GuidedAlignment,
+        "batch_alignment_loss",
+        lambda loss, *_: factors.append(loss.factor),
+    )
     loss = {"kind": "guided_alignment", "links": str(write_links(corpus)), "decay": 0.8}
     assert_resumes(corpus, 3, train={"loss": loss})
     assert factors == pytest.approx(2 * ([0.5] * 4 + [0.4] * 4))

@@ -122,7 +122,7 @@ def attention(
         formats.write_side_by_side(output_format, by_run, options)
         return
     translator = models.load(runs, compute, config)
-    options = replace(options, heads=choose_heads(heads, translator.model.names_by_attention))
+    options = replace(options, heads=choose_heads(heads, translator.model.head_names_by_kind))
     attributor = _attributor(translator, method, contrast)
     formats.WRITERS[output_format](_translations(translator, options, attributor), options)
     if output_format not in formats.PICTURES:  # their paths are printed one by one
@@ -189,7 +189,7 @@ def _translations(
     """Yield the translations, computed in chunks, and note the number of empty sources."""
     n_empty, sources, targets = 0, options.sources, options.targets
     attentions = {head.attention for head in options.heads if head.index is not None}
-    n_heads = sum(len(translator.model.names_by_attention[kind]) for kind in attentions)
+    n_heads = sum(len(translator.model.head_names_by_kind[kind]) for kind in attentions)
     chunk = max(1, _CHUNK // max(n_heads, 1)) if attributor is None else _ATTRIBUTED_CHUNK
     with_heads = "cross" in attentions
     translations: Sequence[Translation]

@@ -58,13 +58,13 @@ class SubLayer:
     def output(self, x: Parts, result: Parts) -> Parts:
         """Return the output of `layer` if the attention had the input `x` and returned `result`."""
         rows = (tensor.reshape(1, -1, tensor.shape[-1]) for tensor in (x, result))
-        y, layer = self.residual.leave(*rows), self.layer
+        y, layer = self.residual.add_result(*rows), self.layer
         if self.cache is not None:
             assert isinstance(layer, DecoderLayer)
-            attended, _ = layer.source(layer.around_source.enter(y), self.cache.source)
-            y = layer.around_source.leave(y, attended)
+            attended, _ = layer.source(layer.around_source.sublayer_input(y), self.cache.source)
+            y = layer.around_source.add_result(y, attended)
         around = layer.around_feed_forward
-        return around.leave(y, layer.feed_forward(around.enter(y))).view_as(x)
+        return around.add_result(y, layer.feed_forward(around.sublayer_input(y))).view_as(x)
 
 
 Mix = Callable[[SubLayer, SubLayer | None], Float[Tensor, "Q Q_and_S"]]
@@ -178,9 +178,9 @@ def decoder_attentions(
     for layer, cache in zip(model.decoder.layers, state.layers, strict=True):
         assert isinstance(layer, DecoderLayer)
         attention = _self_attention(layer, x, inputs, cache)
-        y = attention.residual.leave(x, attention.result[None])
+        y = attention.residual.add_result(x, attention.result[None])
         residual = layer.around_source
-        result, weights = layer.source(residual.enter(y), cache.source, with_weights=True)
+        result, weights = layer.source(residual.sublayer_input(y), cache.source, with_weights=True)
         assert weights is not None
         parts = _parts(layer.source, weights, cache.source.values.unsqueeze(2))
         yield attention, SubLayer(y[0], result[0], weights[0], parts, residual, layer)
@@ -194,7 +194,7 @@ def _self_attention(
     cache: LayerCache | None = None,
 ) -> SubLayer:
     attention, residual = layer.self_attention, layer.around_self_attention
-    result, memory, weights = attention(residual.enter(x), inputs, None, with_weights=True)
+    result, memory, weights = attention(residual.sublayer_input(x), inputs, None, with_weights=True)
     values = memory.values.unsqueeze(2)
     if attention.relative is not None:
         values = values + attention.relative.values(inputs.distances)

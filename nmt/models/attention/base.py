@@ -157,7 +157,7 @@ class Attention(nn.Module, abc.ABC):
         return torch.bmm(heads.squeeze(1), values)
 
     def value_norms(self, values: Values) -> Float[Tensor, "B N S"]:
-        """Return the norm of each head's part of the ungated context for a weight of 1."""
+        """Return the norm of each head's context, before the gate, if a position has weight 1."""
         norms: Tensor = torch.linalg.vector_norm(values, dim=-1)
         return norms.unsqueeze(1)
 
@@ -185,7 +185,6 @@ class Attention(nn.Module, abc.ABC):
     def _state(
         self, annotations: Float[Tensor, "B S A"], values: Values, keep: Mask
     ) -> AttentionState:
-        """Return the state before the first query, with keys computed from the annotations."""
         return AttentionState(
             keys=self.project(annotations),
             values=self.project_values(values),

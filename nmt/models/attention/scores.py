@@ -60,7 +60,7 @@ class AdditiveAttention(_Additive):
 
 
 class ConcatConfig(AttentionOptions):
-    """Luong's concat, v^T tanh(W [q; k]): additive attention with one matrix W = [W_q W_k]."""
+    """Concat attention (Luong et al. 2015): v^T tanh(W [q; k]), additive with W = [W_q W_k]."""
 
     kind: Literal["concat"] = "concat"
     size: int | None = Field(default=None, gt=0, description=_SIZE)
@@ -72,9 +72,8 @@ class ConcatConfig(AttentionOptions):
 class ConcatAttention(_Additive):
     """score(q, k) = v_a^T tanh(W_a [q; k]) (arXiv 1508.04025, section 3.1).
 
-    W_a [q; k] is the sum of two products, one with the query and one with the key, which is
-    computed once per sentence. Only the initial weights differ from additive attention: a matrix
-    with more columns has a smaller initial variance.
+    W_a [q; k] is computed as W_q q + W_k k, and W_k k only once per sentence. Only the initial
+    weights differ from additive attention: a wider matrix has a smaller initial variance.
     """
 
     def __init__(
@@ -217,8 +216,8 @@ class CosineAttention(Attention):
 
     A cosine lies in [-1, 1]. Without beta, no weight over S positions could exceed 1 / (1 + (S - 1)
     / e^2), which is 0.35 for S = 15. In the paper the controller emits a beta for each query. Here
-    beta = sqrt(size) exp(theta) is one positive number for all queries. theta is learned from 0,
-    where components of variance 1 give scores of variance 1.
+    beta = sqrt(size) exp(theta) is one positive number for all queries. theta is initially 0, so
+    that components of variance 1 give scores of variance 1.
     """
 
     def __init__(self, size: int) -> None:
@@ -242,7 +241,7 @@ def _unit(x: Float[Tensor, "*L K"]) -> Float[Tensor, "*L K"]:
 
 
 class LocationConfig(AttentionOptions):
-    """Luong's location, softmax(W q): one score per position, independent of the annotation."""
+    """Location attention (Luong et al. 2015), softmax(W q): scores do not read the annotations."""
 
     kind: Literal["location"] = "location"
     max_length: int = Field(
@@ -260,8 +259,8 @@ class LocationAttention(Attention):
     """score(q, s) = (W_a q)_s, where s is the position (arXiv 1508.04025, equation 8).
 
     As in the paper's footnote 6, a short sentence uses only the first rows of W_a, and positions
-    after the last row get no weight. A key is the position's row of W_a, followed by a number that
-    is added to the score: 0 for a row of W_a, _NO_WEIGHT after the last row.
+    after the last row get no weight. A key consists of the position's row of W_a and a number that
+    is added to the score. The number is 0, or _NO_WEIGHT for positions after the last row.
     """
 
     def __init__(self, query_size: int, max_length: int) -> None:

@@ -50,7 +50,7 @@ class _LocalConfig(Config):
 
 
 class MonotonicConfig(_LocalConfig):
-    """Query t sees the positions around source position t (local-m of arXiv 1508.04025, 3.2)."""
+    """Query t sees the positions around source position t (local-m, arXiv 1508.04025)."""
 
     kind: Literal["local_m"] = "local_m"
 
@@ -59,7 +59,7 @@ class MonotonicConfig(_LocalConfig):
 
 
 class MonotonicSpan(Span):
-    """The window [p_t - D, p_t + D], where p_t is t or, if t is larger, the last position."""
+    """The window [p_t - D, p_t + D], where p_t is the smaller of t and the last position."""
 
     def __init__(self, window: int) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class MonotonicSpan(Span):
 
 
 class PredictiveConfig(_LocalConfig):
-    """Query t predicts the centre of its window and favours near positions (local-p of 3.2)."""
+    """Query t predicts the centre of its window, which it favours (local-p, arXiv 1508.04025)."""
 
     kind: Literal["local_p"] = "local_p"
 

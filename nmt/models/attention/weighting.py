@@ -140,8 +140,8 @@ def masked_sparsemax(
 class HardConfig(Config):
     """Hard attention to one position: sampled in training, the most probable one otherwise.
 
-    It is trained by REINFORCE with an entropy term and a baseline, the mean of earlier batches
-    (arXiv 1502.03044, section 4.1). `credit: sentence` is as in the paper, and learns slowly.
+    It is trained by REINFORCE with an entropy term and a baseline, which is a moving average over
+    batches (arXiv 1502.03044, section 4.1). `credit: sentence`, as in the paper, learns slowly.
     """
 
     kind: Literal["hard"] = "hard"
@@ -183,7 +183,7 @@ class HardWeighting(Weighting):
         self.register_buffer("baseline", torch.zeros(()))  # saved, for resumed runs
 
     def forward(self, scores: HeadScores, keep: Mask) -> WeightingOutput:
-        """Return one-hot weights; only the auxiliary loss gives samples a gradient."""
+        """Return one-hot weights. They have no gradient; the auxiliary loss provides one."""
         mask = broadcastable_keep(keep, scores)
         if not self.training:
             return WeightingOutput(masked_argmax_one_hot(scores, mask))
@@ -209,7 +209,7 @@ class Reinforce(AuxiliaryLoss):
     """-sum_t [reward (R_t - b_t) log p(s_t) + entropy H_t], where step t samples position s_t.
 
     It is added to -log p(y | s), whose gradient flows through everything except the samples. With
-    reward 1 and entropy 0, the sum has the expected gradient of -L_s (arXiv 1502.03044, eq. 10-12):
+    reward 1 and entropy 0, the expected gradient is that of -L_s (arXiv 1502.03044, eq. 10-12):
 
         L_s = sum over all s of p(s) log p(y | s) <= log p(y).
 

@@ -168,8 +168,8 @@ class BahdanauDecoder(RNNDecoder):
     def init_search_state(self, memory: Memory) -> RNNState:
         """Return the initial state for a search, as a SearchState if the options allow it.
 
-        A SearchState needs one product per annotation instead of one per step and row. That is less
-        work, because a sentence has fewer annotations than its rows take steps.
+        A SearchState needs one matrix product per annotation instead of one per row and step. A
+        sentence has fewer annotations than its rows have steps in total.
         """
         state = super().init_search_state(memory)
         if self.readout.reads_context or not self.attention.sums_annotations:

@@ -45,11 +45,11 @@ class Residual(nn.Module):
         self.norm = nn.LayerNorm(config.size)
         self.dropout = nn.Dropout(config.dropout)
 
-    def enter(self, x: Vectors) -> Vectors:
+    def sublayer_input(self, x: Vectors) -> Vectors:
         return self.norm(x) if self.pre else x
 
-    def leave(self, x: Vectors, result: Vectors) -> Vectors:
-        """Return x + dropout(result), normalised with post-norm; the sublayer computed `result`."""
+    def add_result(self, x: Vectors, result: Vectors) -> Vectors:
+        """Return x + dropout(result), normalised if post-norm; `result` is f's output."""
         total: Tensor = x + self.dropout(result)
         return total if self.pre else self.norm(total)
 
@@ -67,11 +67,11 @@ class EncoderLayer(nn.Module):
         self, x: Float[Tensor, "B S D"], inputs: SelfAttentionInputs, with_weights: bool = False
     ) -> tuple[Float[Tensor, "B S D"], Float[Tensor, "B N S S"] | None]:
         """Return the output and, if `with_weights`, the self-attention weights."""
-        y = self.around_self_attention.enter(x)
+        y = self.around_self_attention.sublayer_input(x)
         result, _, weights = self.self_attention(y, inputs, None, with_weights)
-        x = self.around_self_attention.leave(x, result)
-        y = self.around_feed_forward.enter(x)
-        return self.around_feed_forward.leave(x, self.feed_forward(y)), weights
+        x = self.around_self_attention.add_result(x, result)
+        y = self.around_feed_forward.sublayer_input(x)
+        return self.around_feed_forward.add_result(x, self.feed_forward(y)), weights
 
 
 class CrossAttentionInputs(NamedTuple):
@@ -121,11 +121,11 @@ class DecoderLayer(nn.Module):
         `with_weights` and `with_self_weights` add the weights of cross-attention and self-attention
         to the output. With `self_attention_window`, the next cache has the last positions only.
         """
-        y = self.around_self_attention.enter(x)
+        y = self.around_self_attention.sublayer_input(x)
         attended = self.self_attention(y, inputs, cache.target, with_self_weights)
         result, targets, self_weights = attended
-        x = self.around_self_attention.leave(x, result)
-        y = self.around_source.enter(x)
+        x = self.around_self_attention.add_result(x, result)
+        y = self.around_source.sublayer_input(x)
         keep, beams, override = cross_inputs
         if override is not None:
             override = override.unsqueeze(1)
@@ -139,8 +139,8 @@ class DecoderLayer(nn.Module):
             result = beams.ungroup(result)
             if weights is not None:
                 weights = beams.ungroup(weights.transpose(1, 2)).transpose(1, 2)
-        x = self.around_source.leave(x, result)
-        y = self.around_feed_forward.enter(x)
-        x = self.around_feed_forward.leave(x, self.feed_forward(y))
+        x = self.around_source.add_result(x, result)
+        y = self.around_feed_forward.sublayer_input(x)
+        x = self.around_feed_forward.add_result(x, self.feed_forward(y))
         targets = targets if self.window is None else targets.last(self.window)
         return DecoderLayerOutput(x, LayerCache(targets, cache.source), self_weights, weights)

@@ -50,7 +50,7 @@ def rotation(offset: int, size: int) -> Float64[Tensor, "D D"]:
 
 
 def rotate(x: Float[Tensor, "B N T P"], waves: Float[Tensor, "T P"]) -> Float[Tensor, "B N T P"]:
-    """Return R_i x_i for each position i: pair j turns by i / 10000^(2j/P).
+    """Return R_i x_i for each position i: R_i rotates pair j of x_i by i / 10000^(2j/P) radians.
 
     See arXiv 2104.09864, eq. 34. A dot product of rotated vectors depends only on the distance of
     their positions: (R_m q)^T R_n k = q^T R_(n-m) k (eq. 16). `waves` are the `sinusoids` of the T

@@ -134,7 +134,6 @@ class SelfAttention(nn.Module):
     def _attend_by_distance(
         self, query: HeadVectors, memory: KeyValues, inputs: SelfAttentionInputs
     ) -> tuple[HeadVectors, HeadScores]:
-        """Return each head's weighted sum of values and its attention weights."""
         assert self.relative is not None
         assert inputs.distances is not None
         bias = self.relative.scores(query, inputs.distances)

@@ -127,7 +127,6 @@ def _last_norm(config: TransformerConfig) -> nn.Module:
 
 
 def _concat_heads(weights: Iterable[Tensor | None]) -> Tensor | None:
-    """Concatenate the heads of several layers; return None if no layer has weights."""
     heads = [layer for layer in weights if layer is not None]
     return torch.cat(heads, dim=1) if heads else None
 
@@ -269,7 +268,7 @@ class TransformerSeq2Seq(Seq2Seq):
         return {"encoder": encoder, "decoder": result.self_heads, "cross": result.heads}
 
     @property
-    def names_by_attention(self) -> dict[AttentionKind, tuple[str, ...]]:
+    def head_names_by_kind(self) -> dict[AttentionKind, tuple[str, ...]]:
         """The head names of each attention, such as `encoder layer 2 head 3`, counted from 1."""
         depth = self.config.decoder_depth
         return {

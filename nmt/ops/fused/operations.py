@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 
 from nmt.ops.fused.gru import GRU, AttentionalGRU
 from nmt.ops.fused.linear_cross_entropy import ChunkedLoss, LinearCrossEntropy
-from nmt.ops.products import is_for_onednn, product
+from nmt.ops.products import product, uses_onednn
 from nmt.ops.reference import (
     AdditiveMemory,
     DecoderWeights,
@@ -35,7 +35,7 @@ class FusedOperations(Operations):
 
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """Return W x + b, computed by oneDNN for fp32 on a CPU."""
-        if torch.is_autocast_enabled(x.device.type) or not is_for_onednn(x):
+        if torch.is_autocast_enabled(x.device.type) or not uses_onednn(x):
             return nn.functional.linear(x, weight, bias)
         rows = x.reshape(-1, x.shape[-1])
         if torch.is_grad_enabled():

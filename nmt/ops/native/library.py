@@ -16,7 +16,7 @@ from torch import Tensor
 
 from nmt.ops.native import manifest
 
-SEQUENCE = {
+SEQUENCE_FUNCTIONS = {
     "gru_gates": "nnpnn" + 8 * "p" + "nn",
     "gru_gates_backward": "nnpppnnppnnppnpp",
     "attention_keys": "nnppp",
@@ -38,7 +38,7 @@ _SEARCH = {
     "additive_attention_step": 4 * "n" + 8 * "p",
 }
 _FUNCTIONS = {
-    **{f"{name}_{dtype}": kinds for name, kinds in SEQUENCE.items() for dtype in DTYPES.values()},
+    **{f"{name}_{d}": kinds for name, kinds in SEQUENCE_FUNCTIONS.items() for d in DTYPES.values()},
     **_SEARCH,
 }
 """Every function with the types of its parameters; none returns a value."""
@@ -65,7 +65,7 @@ def loaded_library() -> Library:
 
 
 def address(tensor: Tensor | None) -> int | None:
-    """Return the address of a tensor, contiguous because C++ takes no strides, or None for None."""
+    """Return the address of a contiguous tensor, or None for None; C++ takes no strides."""
     if tensor is None:
         return None
     assert tensor.is_contiguous()

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from nmt.ops.native.library import DTYPES, SEQUENCE, address, loaded_library
+from nmt.ops.native.library import DTYPES, SEQUENCE_FUNCTIONS, address, loaded_library
 from nmt.ops.products import product
 from nmt.ops.reference import AdditiveMemory
 from nmt.ops.steps import AdditiveSteps, Steps
@@ -33,7 +33,6 @@ class NativeAttention(AdditiveSteps):
         self.functions["attention_step"](*self.sizes, address(query), *self.addresses, *outputs)
 
     def _set_sums(self) -> None:
-        """Allocate the sums of the gradients of keys and v, and a workspace (B, K)."""
         self.sum_slopes = torch.zeros_like(self.memory[1])
         self.sum_v = torch.zeros_like(self.queries[0])
         self.workspace = torch.empty_like(self.sum_v)
@@ -61,7 +60,7 @@ class NativeSteps(Steps):
     def __init__(self, dtype: torch.dtype) -> None:
         super().__init__(dtype)
         compiled = loaded_library().functions
-        self.functions = {name: compiled[f"{name}_{DTYPES[dtype]}"] for name in SEQUENCE}
+        self.functions = {name: compiled[f"{name}_{DTYPES[dtype]}"] for name in SEQUENCE_FUNCTIONS}
 
     def product(self, weight: Tensor, x: Tensor, out: Tensor | None = None) -> Tensor:
         """Return the product weight x; in C++ for few columns, where BLAS and oneDNN are slower."""

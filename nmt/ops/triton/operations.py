@@ -28,7 +28,7 @@ class TritonAttention(AdditiveSteps):
 
     def _set_memory(self, memory: AdditiveMemory) -> None:
         keys, values, v = (x.to(self.contexts.dtype) for x in (*memory[:2], memory.v))
-        self.memory = AdditiveMemory(*rows(keys, values, memory.keep, v))
+        self.memory = AdditiveMemory(*contiguous_rows(keys, values, memory.keep, v))
 
     def attend(self, t: int, query: Tensor) -> None:
         queries, weights, context = self.queries[t], self.weights[t], self.contexts[t]
@@ -59,7 +59,9 @@ class TritonAttention(AdditiveSteps):
         """Compute AdditiveSteps.attend_backward without reading positions with weight 0."""
         sums, weights = self.grad_context_sums[t], self.weights[t]
         of_weights, of_energies = torch.empty_like(weights), self.grad_energies[t]
-        read, of_context, used = rows(grad_read.t(), self.grad_contexts[t], self.grad_weights[t])
+        read, of_context, used = contiguous_rows(
+            grad_read.t(), self.grad_contexts[t], self.grad_weights[t]
+        )
         of_query, copy = check_writable(grad_query.t()), check_writable(grad_query_copy.t())
         keys, values, _, v = self.memory
         (n_rows, n_positions, n_keys), n_values = keys.shape, values.shape[2]
@@ -116,7 +118,7 @@ class TritonSteps(Steps):
         self, x: Tensor, context: Tensor | None, h: Tensor, bias: Tensor, hidden: Tensor,
         saved: Tensor, out: Tensor,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        x, h, hidden, read = rows(
+        x, h, hidden, read = contiguous_rows(
             x.t(), h.t(), hidden.t(), None if context is None else context.t()
         )
         n_rows, n_units = hidden.shape
@@ -135,7 +137,7 @@ class TritonSteps(Steps):
         grad_bias: Tensor,
     ) -> Tensor:  # fmt: skip
         through = None if grad_product is None else grad_product.t()
-        direct, saved, previous, through, of_out = rows(
+        direct, saved, previous, through, of_out = contiguous_rows(
             grad_direct.t(), saved.t(), previous, through, grad_out
         )
         gates, copy = check_writable(grad_gates.t()), check_writable(grad_gates_copy.t())
@@ -166,7 +168,7 @@ def adadelta(
         )
 
 
-def rows(*tensors: Tensor | None) -> tuple[Any, ...]:
+def contiguous_rows(*tensors: Tensor | None) -> tuple[Any, ...]:
     """Return the tensors with contiguous last dimensions, copied if necessary; None stays None."""
     return tuple(x if x is None or x.stride(-1) == 1 else x.contiguous() for x in tensors)
 
@@ -187,13 +189,12 @@ def _tile_rows(n_positions: int) -> int:
 
 
 def _columns(size: int) -> int:
-    """Return the number of columns of a tile over `size` numbers."""
     power: int = triton.next_power_of_2(size)
     return min(_TILE_COLUMNS, max(16, power))
 
 
 class TritonOperations(FusedOperations):
-    """The fused operations with steps in Triton. A GRU layer remains cuDNN's."""
+    """The fused operations with steps in Triton. cuDNN computes GRU layers."""
 
     steps_type = TritonSteps
 

@@ -136,15 +136,15 @@ def test_value_zeroing_sets_values_to_zero(name: str) -> None:
     output = layer(x, cache, inputs, CrossAttentionInputs(keep, None, None)).x[0]
     columns = []
     for j in range(len(TARGET)):
-        y = around.enter(x)
+        y = around.sublayer_input(x)
         memory = heads.project(y)
         memory.values[:, :, j] = 0
         sums, _ = heads.attend(heads.split(heads.W_q(y)), memory, inputs.keep, False)
-        y = around.leave(x, heads.join(sums))
-        result, _ = layer.source(layer.around_source.enter(y), cache.source)
-        y = layer.around_source.leave(y, result)
+        y = around.add_result(x, heads.join(sums))
+        result, _ = layer.source(layer.around_source.sublayer_input(y), cache.source)
+        y = layer.around_source.add_result(y, result)
         after = layer.around_feed_forward
-        columns.append(after.leave(y, layer.feed_forward(after.enter(y)))[0])
+        columns.append(after.add_result(y, layer.feed_forward(after.sublayer_input(y)))[0])
     for s in range(len(SOURCE)):
         values = cache.source.values.clone()
         values[:, :, s] = 0
