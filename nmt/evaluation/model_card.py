@@ -28,8 +28,8 @@ from nmt.translation.translator import Translator
 Json = Mapping[str, object]
 
 _NOT_KNOWN = """\
-nmt does not know what this model is meant for, where it fails, or whether its training data may be
-used for that. A translation may be fluent and wrong. Write here what you know."""
+nmt cannot know the purpose of this model, where it fails, or whether the licences of its training
+data allow that purpose. A translation may be fluent and wrong. Write here what you know."""
 
 
 class SavedReport(BaseModel):
@@ -140,7 +140,6 @@ def _front_matter(config: RunConfig, reports: Reports, licence: str | None) -> d
 
 
 def _result(report: SavedReport, languages: str) -> dict[str, object]:
-    """Return an entry of `results` in model-index."""
     return {
         "task": {"type": "translation", "name": f"Translation {languages}"},
         "dataset": {

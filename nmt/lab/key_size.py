@@ -140,7 +140,6 @@ def _train(kind: Kind, size: int, options: KeySizeOptions, seed: int) -> Retriev
 
 
 def _loss(model: Retrieval, memories: Memories) -> Float[Tensor, ""]:
-    """Return the mean loss in nats per answer."""
     logits = model(memories.names, memories.answers)
     return nn.functional.cross_entropy(logits.flatten(0, 1), memories.answers.flatten())
 

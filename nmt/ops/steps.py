@@ -32,7 +32,7 @@ class AdditiveSteps:
 
     def __init__(
         self,
-        steps: "Steps",
+        steps: "GRUSteps",
         memory: AdditiveMemory,
         queries: Float[Tensor, "T B K"],
         weights: Float[Tensor, "T B S"],
@@ -101,7 +101,7 @@ class AdditiveSteps:
         return self.sum_slopes * (4 * self.v), 2 * self.sum_v
 
 
-class Steps:
+class GRUSteps:
     """The matrix products and gates of a GRU step, and the class that computes its attention.
 
         r = sigmoid(x_r + h_r);  z = sigmoid(x_z + h_z);  n = tanh(x_n + r h_n)
@@ -122,7 +122,7 @@ class Steps:
         """Allocate a tensor. A backend may store the dimension `units_dim` contiguously."""
         return like.new_empty(shape)
 
-    def empty_products(self, like: Tensor, *shape: int) -> Float[Tensor, "T B F"] | None:
+    def allocate_products(self, like: Tensor, *shape: int) -> Float[Tensor, "T B F"] | None:
         """Allocate the `out` of `product` for all steps, or return None if `product` ignores it."""
         return None
 
@@ -134,7 +134,7 @@ class Steps:
     ) -> Float[Tensor, "M N"]:
         """Return the product weight x in compute_dtype; `weight` must be contiguous.
 
-        A backend may write the transposed product into `out`, which comes from `empty_products`.
+        A backend may write the transposed product into `out`, which comes from `allocate_products`.
         """
         return product(weight, x)
 

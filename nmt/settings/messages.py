@@ -166,7 +166,6 @@ def _shortened(value: object) -> str:
 
 
 def _unknown_key(path: KeyPath, tree: object, root: object) -> str:
-    """Return the message for a key that its section does not have."""
     *around, key = path
     kinds, section = next(
         (kinds, section) for path, kinds, section in sections(root, tree) if path == tuple(around)

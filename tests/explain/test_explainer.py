@@ -14,7 +14,7 @@ from training.toy import toy_config
 from nmt.errors import ConfigError
 from nmt.explain.explainer.page import check_explainable, page
 from nmt.explain.explainer.tokenizers import tokenizer_data
-from nmt.explain.explainer.weights import NumberFormat, rounded_model
+from nmt.explain.explainer.weights import NumberFormat, packed_tensors
 from nmt.explain.web import web_file
 from nmt.models.catalog import build_model
 from nmt.runs.trained_run import LoadedModel
@@ -94,9 +94,12 @@ def open_page(driver: Any, folder: Path, name: str, numbers: NumberFormat = "int
     loaded = LoadedModel(model.eval(), tokenizers, config, 7)
     path = folder / f"{name}-{numbers}.html"
     path.write_text("".join(page(loaded, numbers, lines("en", 1)[0])), encoding="utf-8")
-    rounded, cpu = rounded_model(model, numbers), torch.device("cpu")
     driver.get(path.as_uri())
-    return Explainer(driver, Translator(rounded, tokenizers, cpu, config.search))
+    packed = list(packed_tensors(model, numbers))
+    with torch.no_grad():
+        for parameter_name, tensor in packed:  # the page reads rounded weights
+            model.state_dict()[parameter_name].copy_(tensor.values)
+    return Explainer(driver, Translator(model, tokenizers, torch.device("cpu"), config.search))
 
 
 TOLERANCE = 1e-4

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from nmt.ops.native.operations import NativeOperations
-from nmt.ops.native.sequence import NativeSteps
+from nmt.ops.native.sequence import NativeGRUSteps
 from nmt.ops.reference import AdditiveMemory
-from nmt.ops.steps import Steps
+from nmt.ops.steps import GRUSteps
 from tests.ops.conftest import NEEDS_NATIVE, NEEDS_TRITON
 
 FP64, FP32, BF16, FP16 = torch.float64, torch.float32, torch.bfloat16, torch.float16
@@ -27,20 +27,20 @@ FEW = (6, 5, 19, 23)  # for Triton's interpreter, which is slow
 LARGE = (1, 131, 259, 257)  # several of Triton's blocks, the last ones not full
 
 
-def triton(dtype: torch.dtype) -> Steps:
+def triton(dtype: torch.dtype) -> GRUSteps:
     """The steps in Triton."""
-    return importlib.import_module("nmt.ops.triton.operations").TritonSteps(dtype)
+    return importlib.import_module("nmt.ops.triton.operations").TritonGRUSteps(dtype)
 
 
-DTYPES = {NativeSteps: (FP64, FP32, BF16), triton: (FP32, BF16, FP16)}
-MARKS = {NativeSteps: NEEDS_NATIVE, triton: NEEDS_TRITON}
-PRECISIONS = pytest.mark.parametrize("dtype", DTYPES[NativeSteps])
+DTYPES = {NativeGRUSteps: (FP64, FP32, BF16), triton: (FP32, BF16, FP16)}
+MARKS = {NativeGRUSteps: NEEDS_NATIVE, triton: NEEDS_TRITON}
+PRECISIONS = pytest.mark.parametrize("dtype", DTYPES[NativeGRUSteps])
 IN_FP32 = pytest.mark.parametrize("backend", [pytest.param(b, marks=MARKS[b]) for b in MARKS])
 BACKENDS = pytest.mark.parametrize(
     ("backend", "dtype"),
     [pytest.param(b, dtype, marks=MARKS[b]) for b, dtypes in DTYPES.items() for dtype in dtypes],
 )
-Backend = Callable[[torch.dtype], Steps]
+Backend = Callable[[torch.dtype], GRUSteps]
 
 
 def drawn(dtype: torch.dtype, **sizes: tuple[int, ...]) -> dict[str, Tensor]:
@@ -55,11 +55,11 @@ def assert_near(results: list[Tensor], expected: list[Tensor], tolerance: float)
         torch.testing.assert_close(result, reference, rtol=tolerance, atol=tolerance)
 
 
-def _device(by: Steps) -> str:
+def _device(by: GRUSteps) -> str:
     return "cuda" if HAS_GPU and "triton" in type(by).__module__ else "cpu"
 
 
-def gates(by: Steps, inputs: dict[str, Tensor], has_more: bool = True) -> list[Tensor]:
+def gates(by: GRUSteps, inputs: dict[str, Tensor], has_more: bool = True) -> list[Tensor]:
     """A step and its derivative; all that they write and return."""
     x, read, h, before, of_out, through, state, bias, of_state = (
         inputs[name].to(_device(by), by.accumulate_dtype if is_wide else by.compute_dtype)
@@ -91,12 +91,14 @@ def test_gates(backend: Backend, dtype: torch.dtype, rows: int, units: int) -> N
         pytest.skip("the interpreter is slow")
     inputs = gate_inputs(dtype, rows, units)
     for has_more in (False, True):
-        expected = gates(Steps(FP64), inputs, has_more)
+        expected = gates(GRUSteps(FP64), inputs, has_more)
         results = gates(backend(dtype), inputs, has_more)
         assert_near(results, expected, TOLERANCES[dtype])
 
 
-def look(by: Steps, inputs: dict[str, Tensor], keep: Tensor, has_more: bool = True) -> list[Tensor]:
+def look(
+    by: GRUSteps, inputs: dict[str, Tensor], keep: Tensor, has_more: bool = True
+) -> list[Tensor]:
     """Two queries and their derivatives; all that is written and returned."""
     device, wide = _device(by), by.accumulate_dtype
     keys, values, v, queries, of_read, of_contexts = (
@@ -152,7 +154,7 @@ def test_looks(backend: Backend, dtype: torch.dtype, case: str) -> None:
         inputs["keys"][3::4, 2] += 60
     scale = 40 if case == "blocks" else 5
     for has_more in (False, True):
-        expected = look(Steps(FP64), inputs, keep, has_more)
+        expected = look(GRUSteps(FP64), inputs, keep, has_more)
         results = look(backend(dtype), inputs, keep, has_more)
         assert (results[0].cpu()[:, ~keep.cpu()] == 0).all()
         assert_near(results, expected, scale * TOLERANCES[dtype])
@@ -193,12 +195,12 @@ def test_products_of_few_columns_and_transposes(dtype: torch.dtype) -> None:
         weight, rows = drawn(dtype, weight=(37, 101), rows=(n_columns, 101)).values()
         expected = weight.double() @ rows.double().t()
         for columns in (rows.t(), rows.t().contiguous()):
-            result = NativeSteps(dtype).product(weight, columns)
+            result = NativeGRUSteps(dtype).product(weight, columns)
             assert result.dtype == dtype
             assert_near([result], [expected], 10 * TOLERANCES[dtype])
     for shape in ((83, 130), (64, 16), (16, 64), (15, 1), (1, 200), (0, 3)):
         (x,) = drawn(dtype, x=shape).values()
-        assert torch.equal(NativeSteps(dtype).transpose(x), x.t())
+        assert torch.equal(NativeGRUSteps(dtype).transpose(x), x.t())
 
 
 @NEEDS_NATIVE
@@ -210,7 +212,9 @@ def test_bf16_is_rounded_as_torch_rounds() -> None:
     saved, out = torch.empty(4, state.numel()), torch.empty(state.numel(), 1, dtype=BF16)
     # With z = 1 the next state is the one before.
     shares, bias = torch.zeros(3, state.numel(), dtype=BF16), torch.tensor([0.0, 0.0, 200.0, 0.0])
-    following, narrow = NativeSteps(BF16).gru_gates(shares, None, shares, bias, state, saved, out)
+    following, narrow = NativeGRUSteps(BF16).gru_gates(
+        shares, None, shares, bias, state, saved, out
+    )
     finite = following.isfinite()
     torch.testing.assert_close(following[finite], state[finite])
     for rounded in (narrow, out.t()):
@@ -220,7 +224,7 @@ def test_bf16_is_rounded_as_torch_rounds() -> None:
 @NEEDS_NATIVE
 @PRECISIONS
 def test_the_same_bits_by_any_number_of_threads(dtype: torch.dtype) -> None:
-    by, results = NativeSteps(dtype), []
+    by, results = NativeGRUSteps(dtype), []
     x, table, bias = drawn(dtype, x=(45, 31), table=(700, 31), bias=(700,)).values()
     bias.requires_grad_()
     before = torch.get_num_threads()

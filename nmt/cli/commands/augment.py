@@ -6,14 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nmt.cli.shared.messages import print_language_notes, say, summary_lines
-from nmt.cli.shared.models import (
-    ComputeOptions,
-    DecodingOptions,
-    ModelOptions,
-    NBest,
-    RerankOptions,
-)
-from nmt.cli.shared.options import Force, MaxRatio, OutFolder, SourceFile
+from nmt.cli.shared.models import ComputeOptions, DecodingOptions, ModelOptions, RerankOptions
+from nmt.cli.shared.options import Force, MaxRatio, NBest, OutFolder, SourceFile
 from nmt.cli.shared.sentences import file_lines, with_progress
 
 if TYPE_CHECKING:

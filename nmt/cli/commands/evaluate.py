@@ -127,7 +127,6 @@ def _joined(numbers: list[float]) -> str:
 def _settings(
     translator: "Translator", runs: "list[TrainedRun]", models: ModelOptions, rerank: RerankOptions
 ) -> dict[str, object]:
-    """Return what a report records about the models and the search."""
     settings: dict[str, object] = {}
     if len(runs) > 1:
         settings |= {"ensemble": [run.name for run in runs], "weights": models.weights}

@@ -93,7 +93,6 @@ def init(
 
 
 def _clean_command(files: Sequence[Path], data: "DataConfig") -> str:
-    """Return the `nmt corpus clean` command for `files`."""
     sides = [f"clean.{data.src_lang}", f"clean.{data.tgt_lang}"]
     outs = sides if len(files) == 2 else ["clean.tsv"]
     flags = [word for out in outs for word in ("--out", out)]

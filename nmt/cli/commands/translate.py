@@ -11,14 +11,8 @@ from typer import Argument, Option
 
 from nmt.cli.commands.translate_output import TranslationOutput
 from nmt.cli.shared.messages import print_path, say
-from nmt.cli.shared.models import (
-    ComputeOptions,
-    DecodingOptions,
-    ModelOptions,
-    NBest,
-    RerankOptions,
-)
-from nmt.cli.shared.options import GlossaryFile, Json, OutFile
+from nmt.cli.shared.models import ComputeOptions, DecodingOptions, ModelOptions, RerankOptions
+from nmt.cli.shared.options import GlossaryFile, Json, NBest, OutFile
 from nmt.cli.shared.sentences import (
     checked_arguments,
     file_content,

@@ -51,13 +51,11 @@ class TranslationOutput:
         """Translate a stream of sentences, and count the translations."""
         from nmt.translation.unknown_words import replace_unknown
 
-        translations: Iterator[Translation] = self.translator.translate_stream(
-            sentences, self.prefix
-        )
-        if self.lexicon is not None:
-            tokenizers, lexicon = self.translator.tokenizers, self.lexicon
-            translations = (replace_unknown(t, tokenizers, lexicon) for t in translations)
-        return map(self._count, translations)
+        translations = self.translator.translate_stream(sentences, self.prefix)
+        if self.lexicon is None:
+            return map(self._count, translations)
+        tokenizers, lexicon = self.translator.tokenizers, self.lexicon
+        return (self._count(replace_unknown(t, tokenizers, lexicon)) for t in translations)
 
     def answers(self, source: Iterable[str]) -> Iterator[str]:
         """Yield the output of each line of the source, which may have several lines."""

@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 Keys = Mapping[str, object] | None
 """Values of flags, by key in SearchConfig. A value of None leaves the key unchanged."""
 
-NBest = Annotated[
-    int | None, Option(min=1, help="Translations per sentence.", show_default="the run's")
-]
-
 
 @dataclass(frozen=True)
 class ComputeOptions:

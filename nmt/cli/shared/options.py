@@ -133,6 +133,9 @@ MaxRatio = Annotated[
     float, Option(min=0, help="Maximum length ratio, with 10 characters of slack; 0: no limit.")
 ]
 First = Annotated[int | None, Option(min=1, help="Only the first N.")]
+NBest = Annotated[
+    int | None, Option(min=1, help="Translations per sentence.", show_default="the run's")
+]
 
 
 def split_option(default: str | None) -> object:

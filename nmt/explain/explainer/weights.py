@@ -1,10 +1,8 @@
 """The weights of a model as the bytes of a page, and a model with these rounded weights."""
 
-import copy
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-import torch
 from torch import Tensor
 
 from nmt.models.base import Seq2Seq
@@ -63,13 +61,3 @@ def layout_and_bytes(model: Seq2Seq, numbers: NumberFormat) -> tuple[dict[str, o
         content += tensor_bytes + bytes(-len(tensor_bytes) % _ALIGNMENT)
     first = canonical_names(model.state_dict(keep_vars=True))
     return {name: entries[first_name] for name, first_name in first.items()}, bytes(content)
-
-
-@torch.no_grad()
-def rounded_model(model: Seq2Seq, numbers: NumberFormat) -> Seq2Seq:
-    """Return a copy of the model, with the weights rounded as the page stores them."""
-    result = copy.deepcopy(model)
-    tensors = result.state_dict()
-    for name, tensor in packed_tensors(model, numbers):
-        tensors[name].copy_(tensor.values)
-    return result

@@ -14,17 +14,17 @@ from torch.autograd.function import once_differentiable
 from nmt.ops.precision import without_autocast
 from nmt.ops.products import product
 from nmt.ops.reference import AdditiveMemory
-from nmt.ops.steps import Steps, n_first, n_last
+from nmt.ops.steps import GRUSteps, n_first, n_last
 
 
 class GRU(torch.autograd.Function):
     """A direction of a GRU layer: (S B, I) -> (S B, H), rows in reading order, from a state of 0.
 
-    The arguments are the Steps, the weights of the direction, the number S of steps, and the rows.
+    The arguments are the GRUSteps, the weights of the direction, the number of steps and the rows.
     """
 
     @staticmethod
-    def forward(ctx: Any, steps: Steps, *inputs: Any) -> Any:
+    def forward(ctx: Any, steps: GRUSteps, *inputs: Any) -> Any:
         w_ih, w_hh, b_ih, b_hh, n_steps, x = inputs
         compute, accumulate = steps.compute_dtype, steps.accumulate_dtype
         n_rows, size = len(x) // n_steps, w_hh.shape[1]
@@ -51,7 +51,7 @@ class GRU(torch.autograd.Function):
     @without_autocast
     def backward(ctx: Any, *grads: Tensor) -> Any:
         x, w_ih, w_hh, states, saved = ctx.saved_tensors
-        steps: Steps = ctx.steps
+        steps: GRUSteps = ctx.steps
         n_steps, n_rows, size = states[1:].shape
         w_hh_transposed = steps.transpose(w_hh)
         grad_states = grads[0].to(steps.compute_dtype).unflatten(0, (n_steps, n_rows))
@@ -80,7 +80,7 @@ class GRU(torch.autograd.Function):
 
 
 class AttentionalGRU(torch.autograd.Function):
-    """Operations.attentional_gru in autograd; the first argument is the Steps.
+    """Operations.attentional_gru in autograd; the first argument is the GRUSteps.
 
     The other arguments are gates, hidden, and the fields of AdditiveMemory and of DecoderWeights.
     The queries are computed from `query_states`: the states after the transition or, without one,
@@ -88,7 +88,7 @@ class AttentionalGRU(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, steps: Steps, *inputs: Any) -> Any:
+    def forward(ctx: Any, steps: GRUSteps, *inputs: Any) -> Any:
         gates, hidden, keys, values, keep, v, W_c, W_h, b_h, W_q, W_t, b_t = inputs
         compute, accumulate = steps.compute_dtype, steps.accumulate_dtype
         (n_steps, n_rows), size, n_keys = gates.shape[:2], hidden.shape[1], len(W_q)
@@ -100,7 +100,7 @@ class AttentionalGRU(torch.autograd.Function):
             states = x.new_empty(n_steps + 1, n_rows, size)
             contexts = x.new_empty(n_steps, n_rows, values.shape[2])
             weights = x.new_empty(n_steps, n_rows, keys.shape[1], dtype=accumulate)
-            products = steps.empty_products(x, n_steps, n_rows, n_keys + 3 * size)
+            products = steps.allocate_products(x, n_steps, n_rows, n_keys + 3 * size)
             queries = weights.new_empty(n_steps, n_rows, n_keys)
             if products is not None:
                 queries = products[:, :, :n_keys]
@@ -144,7 +144,7 @@ class AttentionalGRU(torch.autograd.Function):
             keys, values, keep, v, queries, weights, contexts, states, saved, query_states,
             saved_inner, W_c, W_s, W_t,
         ) = ctx.saved_tensors  # fmt: skip
-        steps: Steps = ctx.steps
+        steps: GRUSteps = ctx.steps
         compute, accumulate = steps.compute_dtype, steps.accumulate_dtype
         n_steps, n_rows, size = states[1:].shape
         n_keys, n_s = len(v), len(W_s)

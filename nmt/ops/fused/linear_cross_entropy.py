@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from nmt.ops.products import product
-from nmt.ops.steps import Steps
+from nmt.ops.steps import GRUSteps
 
 _BYTES_AT_ONCE = {"cpu": 2**25 - 2**16, "cuda": 2**28}
 """Bytes of logits per chunk. Smaller products are slower, and each chunk reads and writes the
@@ -31,7 +31,7 @@ class ChunkedLoss:
 
     def __init__(
         self,
-        steps: Steps,
+        steps: GRUSteps,
         x: Float[Tensor, "N D"],
         weight: Float[Tensor, "V D"],
         bias: Float[Tensor, " V"],

@@ -20,13 +20,13 @@ from nmt.ops.reference import (
     allowed_log_probs,
     read_directions,
 )
-from nmt.ops.steps import Steps
+from nmt.ops.steps import GRUSteps
 
 
 class FusedOperations(Operations):
     """Operations with hand-written backward passes. On a GPU, torch computes the GRUs."""
 
-    steps_type: type[Steps] = Steps
+    steps_type: type[GRUSteps] = GRUSteps
     chunks_type: type[ChunkedLoss] = ChunkedLoss
 
     def __init__(self, dtype: torch.dtype, device_type: str) -> None:
@@ -80,7 +80,7 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        steps: Steps,
+        steps: GRUSteps,
         x: Float[Tensor, "N I"],
         weight: Float[Tensor, "O I"],
         bias: Tensor | None,
@@ -93,7 +93,7 @@ class _Linear(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> Any:
         (grad,), (x, weight), needs = grads, ctx.saved_tensors, ctx.needs_input_grad[1:]
-        steps: Steps = ctx.steps
+        steps: GRUSteps = ctx.steps
         transposed = grad.t()
         is_transposed = transposed.is_contiguous()  # as the fused operations return it
         grad_x: Tensor | None = None

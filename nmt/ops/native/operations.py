@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 from nmt.ops.fused.linear_cross_entropy import ChunkedLoss
 from nmt.ops.fused.operations import FusedOperations
 from nmt.ops.native.library import address, loaded_library
-from nmt.ops.native.sequence import NativeSteps
+from nmt.ops.native.sequence import NativeGRUSteps
 from nmt.ops.products import product
 from nmt.ops.reference import AdditiveMemory, Operations
 
@@ -21,7 +21,7 @@ _MOST_INSERTED = 256  # largest k of the compiled top-k, which is an insertion s
 class NativeChunkedLoss(ChunkedLoss):
     """ChunkedLoss in C++. Logits have the shape (V, R), which makes their products fast."""
 
-    steps: NativeSteps
+    steps: NativeGRUSteps
 
     @functools.cached_property
     def table_transposed(self) -> Float[Tensor, "D V"]:
@@ -50,7 +50,7 @@ class NativeOperations(FusedOperations):
     FusedOperations computes them for other dtypes. A row's result does not depend on other rows.
     """
 
-    steps_type = NativeSteps
+    steps_type = NativeGRUSteps
     chunks_type = NativeChunkedLoss
 
     def __init__(self, dtype: torch.dtype) -> None:

@@ -6,13 +6,13 @@ from torch import Tensor
 from nmt.ops.native.library import DTYPES, SEQUENCE_FUNCTIONS, address, loaded_library
 from nmt.ops.products import product
 from nmt.ops.reference import AdditiveMemory
-from nmt.ops.steps import AdditiveSteps, Steps
+from nmt.ops.steps import AdditiveSteps, GRUSteps
 
 _MAX_COLUMNS = 8  # the largest number of columns of `product` in sequence.cpp
 
 
 class NativeAttention(AdditiveSteps):
-    steps: "NativeSteps"
+    steps: "NativeGRUSteps"
 
     def _set_memory(self, memory: AdditiveMemory) -> None:
         compute, accumulate = self.contexts.dtype, self.weights.dtype
@@ -52,8 +52,8 @@ class NativeAttention(AdditiveSteps):
         return self.sum_slopes * (4 * self.v), 2 * self.sum_v.sum(0)
 
 
-class NativeSteps(Steps):
-    """Steps in C++. Tensors whose strides are not passed to C++ must be contiguous."""
+class NativeGRUSteps(GRUSteps):
+    """The steps of a GRU in C++. Tensors whose strides are not passed to C++ must be contiguous."""
 
     attention_type = NativeAttention
 

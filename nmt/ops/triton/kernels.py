@@ -16,8 +16,8 @@ bf16 or fp16; sums are fp32. There are no atomics and no autotuning, and the blo
 order of every sum. A row therefore has the same bits in any batch and with any padding. If K and M
 are multiples of 16, reads are 16 bytes wide, and a new B, S or T causes no recompilation.
 
-ops.steps.Steps defines the equations of the gates, their order and the bias. Here a row is
-contiguous memory: what Steps calls (F, B) is read as (B, F).
+ops.steps.GRUSteps defines the equations of the gates, their order and the bias. Here a row is
+contiguous memory: what GRUSteps calls (F, B) is read as (B, F).
 """
 
 from typing import no_type_check
@@ -247,7 +247,7 @@ def gates_kernel(
     H, x_b, context_b, h_b, hidden_b, following_b, out_b, saved_b,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Compute Steps.gru_gates; a program computes a block of units of a row."""
+    """Compute GRUSteps.gru_gates; a program computes a block of units of a row."""
     b = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = i < H
@@ -287,7 +287,7 @@ def grad_gates_kernel(
     H, direct_b, through_b, out_b, saved_b, previous_b, gates_b, copy_b, grad_b,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Compute Steps.gru_gates_backward; a program computes a block of units of a row."""
+    """Compute GRUSteps.gru_gates_backward; a program computes a block of units of a row."""
     b = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = i < H

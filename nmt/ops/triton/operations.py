@@ -1,7 +1,7 @@
 """The fused operations with the decoder's steps in Triton, on a CUDA GPU.
 
 Rows come before units in memory, because the kernels read a row as contiguous memory. Shapes are as
-in Steps. The rows of a kernel's output need not be adjacent. PyTorch for CUDA includes Triton;
+in GRUSteps. The rows of a kernel's output need not be adjacent. PyTorch for CUDA includes Triton;
 without Triton, nothing imports this module.
 """
 
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from nmt.ops.fused.operations import FusedOperations
 from nmt.ops.reference import AdditiveMemory
-from nmt.ops.steps import AdditiveSteps, Steps
+from nmt.ops.steps import AdditiveSteps, GRUSteps
 from nmt.ops.triton import kernels
 
 _UNITS = 1024  # units per program: 128 threads, 8 numbers of bf16 each
@@ -32,7 +32,7 @@ class TritonAttention(AdditiveSteps):
 
     def attend(self, t: int, query: Tensor) -> None:
         queries, weights, context = self.queries[t], self.weights[t], self.contexts[t]
-        if queries.data_ptr() != query.data_ptr():  # equal if `query` is part of `empty_products`
+        if queries.data_ptr() != query.data_ptr():  # equal if `query` is a part of the products
             queries.copy_(query.t())
         keys, values, keep, v = self.memory
         (n_rows, n_positions, n_keys), n_values = keys.shape, values.shape[2]
@@ -98,8 +98,8 @@ class TritonAttention(AdditiveSteps):
         return grad_keys, shares.sum(dim=(0, 1)).to(v.dtype)
 
 
-class TritonSteps(Steps):
-    """Steps in Triton."""
+class TritonGRUSteps(GRUSteps):
+    """The steps of a GRU in Triton."""
 
     attention_type = TritonAttention
 
@@ -108,7 +108,7 @@ class TritonSteps(Steps):
         others = shape[:units_dim] + shape[units_dim + 1 :]
         return like.new_empty(*others, n_units).movedim(-1, units_dim)
 
-    def empty_products(self, like: Tensor, *shape: int) -> Tensor:
+    def allocate_products(self, like: Tensor, *shape: int) -> Tensor:
         return like.new_empty(shape)
 
     def product(self, weight: Tensor, x: Tensor, out: Tensor | None = None) -> Tensor:
@@ -196,7 +196,7 @@ def _columns(size: int) -> int:
 class TritonOperations(FusedOperations):
     """The fused operations with steps in Triton. cuDNN computes GRU layers."""
 
-    steps_type = TritonSteps
+    steps_type = TritonGRUSteps
 
     def __init__(self, dtype: torch.dtype) -> None:
         super().__init__(dtype, "cuda")

@@ -16,7 +16,7 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import JITFunction, driver
 
 from nmt.ops.reference import AdditiveMemory
-from nmt.ops.triton.operations import TritonAttention, TritonSteps, adadelta
+from nmt.ops.triton.operations import TritonAttention, TritonGRUSteps, adadelta
 
 
 def compile_only(self: JITFunction, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
@@ -41,7 +41,7 @@ def everything(sizes: tuple[int, ...], dtype: torch.dtype) -> None:
     def some(*shape: int) -> torch.Tensor:
         return torch.empty(shape, dtype=dtype)
 
-    steps, keep = TritonSteps(dtype), torch.ones(B, S, dtype=torch.bool)
+    steps, keep = TritonGRUSteps(dtype), torch.ones(B, S, dtype=torch.bool)
     memory = AdditiveMemory(some(B, S, K), some(B, S, M), keep, torch.empty(K))
     outputs = torch.empty(T, B, K), torch.empty(T, B, S), some(T, B, M)
     attention = TritonAttention(steps, memory, *outputs)
