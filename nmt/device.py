@@ -52,7 +52,7 @@ def resolve_device(name: str | torch.device) -> torch.device:
     return torch.device(name)
 
 
-def fast_bf16(device: torch.device) -> str | None:
+def bf16_unit(device: torch.device) -> str | None:
     """Return the name of the unit of `device` that makes bf16 faster than fp32, if any."""
     if device.type == "cuda":
         has_tensor_cores = torch.cuda.get_device_capability(device) >= (8, 0)

@@ -31,7 +31,7 @@ from measuring import markdown_table
 from nmt.corpora.corpora import read_examples
 from nmt.errors import NMTError
 from nmt.evaluation.evaluate import Scoring, evaluate
-from nmt.evaluation.examples import split_named
+from nmt.evaluation.examples import find_split
 from nmt.runs.trained_run import TrainedRun
 from nmt.text.noise import KEYBOARD_NEIGHBOURS
 from nmt.translation.translator import Translator
@@ -120,7 +120,7 @@ def disturbed_examples(examples: Sequence[EvalExample], form: str, seed: int) ->
 def measure(options: argparse.Namespace) -> Iterator[list[str]]:
     """Yield each form with its scores by MEASURES and its lost numbers."""
     run = TrainedRun.open(options.run)
-    examples = read_examples(split_named(run.config.data, options.split), run.config.data)
+    examples = read_examples(find_split(run.config.data, options.split), run.config.data)
     translator = Translator.load(run)
     scoring = Scoring(run.config.data.tgt_lang, tuple(MEASURES), n_bootstrap=0)
     for form in (*FORMS, "merged"):

@@ -69,7 +69,7 @@ class EncodedCorpus:
         """
         partners = rows
         if self.resampling is not None:
-            partners = self.resampling.partners(rows, len(self), epoch)
+            partners = self.resampling.appended_rows(rows, len(self), epoch)
         if self.mixture is not None:
             rows, partners = (self.mixture.rows(part, epoch) for part in (rows, partners))
         for side, longest in zip(self.lengths, self.longest, strict=True):

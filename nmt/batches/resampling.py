@@ -46,7 +46,7 @@ class Resampling:
             return None
         return cls(config.noise, tokenizers, (src, tgt), config.max_pieces, seed)
 
-    def partners(self, rows: Rows, n_rows: int, epoch: int) -> Rows:
+    def appended_rows(self, rows: Rows, n_rows: int, epoch: int) -> Rows:
         """Return the row to append to each of `rows` in `epoch`.
 
         The result has the row itself if nothing is appended to it.

@@ -135,13 +135,13 @@ def open_text(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
     try:
         if is_zip(archive):
             with zip_member(archive, member) as (stream, name):
-                yield Text(stream.read, name, text_limit(archive, max_bytes))
+                yield Text(stream.read, name, max_text_bytes(archive, max_bytes))
         elif is_tar(archive):
-            with tar_member(archive, member, text_limit(archive)) as stream:
-                yield Text(stream.read, str(path), text_limit(archive, max_bytes))
+            with tar_member(archive, member, max_text_bytes(archive)) as stream:
+                yield Text(stream.read, str(path), max_text_bytes(archive, max_bytes))
         elif kind == ".gz":
             with gzip.open(archive) as stream:
-                yield Text(stream.read, str(path), text_limit(archive, max_bytes))
+                yield Text(stream.read, str(path), max_text_bytes(archive, max_bytes))
         else:
             with archive.open("rb") as stream:
                 yield Text(stream.read1, str(path), max_bytes)  # read1 does not wait for a pipe
@@ -154,7 +154,7 @@ def open_text(path: Path, max_bytes: int | None = None) -> Iterator[Text]:
         raise DataError(f"{path}: cannot be read: {reason}") from None
 
 
-def text_limit(path: Path, max_bytes: int | None = None) -> int:
+def max_text_bytes(path: Path, max_bytes: int | None = None) -> int:
     """Return the limit of a file's decompressed size for its size on disk, at most `max_bytes`."""
     by_ratio = max(ALWAYS_ALLOWED_BYTES, MAX_RATIO * path.stat().st_size)
     return by_ratio if max_bytes is None else min(max_bytes, by_ratio)

@@ -56,8 +56,8 @@ def files_as_test_set(
 
 
 def split_as_test_set(name: str, data: DataConfig) -> TestSet:
-    """Read a split of a run's data. Raises the errors of split_named and read_examples."""
-    split = split_named(data, name)
+    """Read a split of a run's data. Raises the errors of find_split and read_examples."""
+    split = find_split(data, name)
     files = split.sacrebleu or split.file or split.src
     corpus = f"{split.corpus} {split.split}" if split.corpus else str(files)
     entry = split.model_dump(mode="json", exclude_none=True)
@@ -65,7 +65,7 @@ def split_as_test_set(name: str, data: DataConfig) -> TestSet:
     return TestSet(read_examples(split, data), name, corpus, about)
 
 
-def split_named(data: DataConfig, name: str) -> SplitConfig:
+def find_split(data: DataConfig, name: str) -> SplitConfig:
     """Return a split of the run (RUN_SPLITS) or of its corpus. Raises ConfigError if not found."""
     for run_split in RUN_SPLITS:
         if name == run_split:

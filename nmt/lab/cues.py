@@ -157,11 +157,11 @@ class TrainedNetwork:
 
 @dataclass(frozen=True)
 class CuesResult(Result):
-    """The trained networks by layer, without and with the task.
+    """The networks by layer, trained without and with the task (the kind of item to find).
 
     `ceiling_without_the_task` is the accuracy that no network can exceed on average without the
     task. `desk` has the kinds of items in the scene for which `influence` is computed. The scores
-    are the `feature_scores` of attention, whose query is constant without the task.
+    are the `feature_scores` of attention. Without the task, its query is constant.
     """
 
     ceiling_without_the_task: float

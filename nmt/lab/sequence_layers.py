@@ -179,7 +179,7 @@ class LocalAttention(SequenceLayer):
 
 
 def memory_of(x: Vectors) -> Memory:
-    """Return a sequence without padding as the memory of an attention."""
+    """Return the Memory that attention reads, for a sequence that has no padding."""
     return Memory(x, torch.ones(x.shape[:2], dtype=torch.bool), x[:, :1])
 
 

@@ -115,8 +115,8 @@ def read_tensors(path: Path, content: StateFile, expected: Specs | None = None) 
     """Return the tensors of the file `path`, after a check of its checksum in `content`.
 
     An int8 matrix with scales is dequantized to fp32. Raises DamagedCheckpointError if the file is
-    damaged or a weight is NaN or infinite. Raises CheckpointError for a link out of the run. Also
-    raises it, before loading tensors, if they differ from `expected`; None allows any tensors.
+    damaged or a weight is NaN or infinite. Raises CheckpointError if the path leads out of the run,
+    or if the tensors differ from `expected` (None: any), which is checked before they are loaded.
     """
     check_inside(path, _run_of(path), CheckpointError)
     try:

@@ -220,7 +220,7 @@ def record_words(folder: Path, texts: Iterable[str], others: frozenset[int] = fr
     write_bytes(folder / "src.words", np.array(sorted(hashes), dtype="<u4").tobytes())
 
 
-def recorded_words(folder: Path) -> frozenset[int]:
+def read_word_hashes(folder: Path) -> frozenset[int]:
     """Return the hashes recorded in `folder`, if any. Raises DataError if they are unreadable."""
     path = folder / "src.words"
     content = _read(path)[: 4 * MAX_WORDS] if path.exists() else b""

@@ -11,7 +11,7 @@ import torch
 
 from nmt.config import RunConfig
 from nmt.corpora.corpora import file_digest, resolve_split, split_files
-from nmt.device import Precision, autocast, cudnn_rnn_uses_tf32, describe_device, fast_bf16
+from nmt.device import Precision, autocast, bf16_unit, cudnn_rnn_uses_tf32, describe_device
 from nmt.errors import CheckpointError, ConfigError, NMTError
 from nmt.evaluation.metrics import check_scoring
 from nmt.models.catalog import build_model
@@ -259,7 +259,7 @@ def choose_precision(
     """
     if setting != "auto":
         return setting, setting
-    fast = fast_bf16(device)
+    fast = bf16_unit(device)
     precision: Precision = "bf16" if fast else "fp32"
     reason = f"{fast} of this device" if fast else "this device is not faster in bf16"
     if device.type == "cuda" and not fast:

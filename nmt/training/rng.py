@@ -30,7 +30,7 @@ def pack_rng(device: torch.device) -> dict[str, Tensor]:
     return tensors
 
 
-def unpack_rng(tensors: Mapping[str, Tensor], device: torch.device) -> None:
+def restore_rng(tensors: Mapping[str, Tensor], device: torch.device) -> None:
     """Restore the states that `pack_rng` returned. A device without a saved state is unchanged."""
     torch.set_rng_state(tensors["cpu"].cpu())
     if device.type == "cuda" and "cuda" in tensors:

@@ -19,7 +19,7 @@ from nmt.runs.trained_run import check_fit
 from nmt.storage.tensor_file import check_specs, specs_of
 from nmt.training.distributed import ALONE, Ranks
 from nmt.training.progress import Progress, total_steps
-from nmt.training.rng import pack_rng, unpack_rng
+from nmt.training.rng import pack_rng, restore_rng
 from nmt.training.step import StepResult
 
 Json = dict[str, Any]
@@ -172,7 +172,7 @@ class TrainingState:
         expected = {} if self.averages is None else dict(self.model.named_parameters())
         check_specs(specs_of(expected), specs_of(trained), "weights")
         if self.ranks.rank < values["world"]:  # a new rank keeps its seed
-            unpack_rng(_below(_prefix(self.ranks.rank), saved.state_tensors), self.device)
+            restore_rng(_below(_prefix(self.ranks.rank), saved.state_tensors), self.device)
         progress = Progress.from_json(values["progress"])
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})

@@ -25,8 +25,8 @@ from nmt.text.tokenizer import (
     MANIFEST_NAME,
     TokenizerConfig,
     Tokenizers,
+    read_word_hashes,
     record_words,
-    recorded_words,
     size_notes,
     tokenizer_from_file,
     train_tokenizers,
@@ -230,7 +230,8 @@ def load_or_train_tokenizers(
         return tokenizers
     if config.train.init_from is not None:
         other, _ = find_initial_run(config.train.init_from)
-        tokenizers, other_words = other.tokenizers(), recorded_words(other.directory.tokenizer_path)
+        tokenizers = other.tokenizers()
+        other_words = read_word_hashes(other.directory.tokenizer_path)
         _check_tokenizers(tokenizers, config, f"train.init_from: {other.name}: its tokenizers")
     else:
         data, settings = config.data, config.tokenizer

@@ -21,7 +21,7 @@ from nmt.optim.losses import cross_entropy
 from nmt.search.search_config import SearchConfig
 from nmt.text.tokenizer import Tokenizers
 from nmt.training.distributed import ALONE, InterruptedWorkError, Ranks
-from nmt.training.rng import pack_rng, unpack_rng
+from nmt.training.rng import pack_rng, restore_rng
 from nmt.translation.translator import Translator
 from nmt.types import EvalExample, Translation
 
@@ -123,7 +123,7 @@ class Validator:
             return None
         finally:
             model.train()
-            unpack_rng(generators, device)
+            restore_rng(generators, device)
         scoring = replace(self.scoring, gpu=device.index if device.type == "cuda" else None)
         hyp_texts = [translation.text for translation in translations]
         scored_texts = make_comparable(hyp_texts, examples, scoring)

@@ -16,7 +16,7 @@ from nmt.corpora.corpora import read_examples
 from nmt.corpora.sources import pairs_of
 from nmt.errors import CheckpointError, DataError
 from nmt.evaluation.evaluate import Bucket, Scoring, bleu_by_length, evaluate
-from nmt.evaluation.examples import split_named
+from nmt.evaluation.examples import find_split
 from nmt.evaluation.metric import DEFAULT_BOOTSTRAP
 from nmt.evaluation.metrics import PAIRED_METRICS
 from nmt.evaluation.significance import corpus_score, line_stats, sacrebleu_generator
@@ -134,7 +134,7 @@ def measure(run: Path) -> Measured:
 
 def test_set(run: Path) -> list[EvalExample]:
     data = RunDirectory(run).load_config().data
-    return read_examples(split_named(data, "test"), data)
+    return read_examples(find_split(data, "test"), data)
 
 
 def forced(translator: Translator, examples: Sequence[EvalExample]) -> Sequence[Translation]:

@@ -23,7 +23,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_doctor_names_versions_devices_and_folders(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nmt.cli.commands.doctor._PACKAGES", ("torch", "no-such-package"))
     monkeypatch.setenv("NMT_DATA", "/some/where")
-    monkeypatch.setattr(device, "fast_bf16", lambda _: "AVX512-BF16")
+    monkeypatch.setattr(device, "bf16_unit", lambda _: "AVX512-BF16")
     lines = {line[:14].rstrip(): line[14:] for line in nmt("doctor").stdout.splitlines()}
     assert f"torch {torch.__version__}, no-such-package (not installed)" in lines["nmt"]
     assert lines["threads"].startswith(f"{torch.get_num_threads()} ")

@@ -12,7 +12,7 @@ from sacrebleu.metrics.bleu import BLEU
 from nmt.corpora.sources import DataConfig, SplitConfig
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.evaluate import Scoring, bleu_by_length, evaluate, score_translations
-from nmt.evaluation.examples import files_as_test_set, read_translations, split_named
+from nmt.evaluation.examples import files_as_test_set, find_split, read_translations
 from nmt.evaluation.metrics import corpus_bleu
 from nmt.evaluation.score_report import EvalReport
 from nmt.evaluation.typography import convert_typography, typography_of
@@ -103,14 +103,14 @@ def test_buckets_part_at_their_edges_and_leave_none_out():
 def test_a_split_is_the_runs_own_or_one_of_the_corpus_it_names():
     files = SplitConfig(src=Path("en"), tgt=Path("fr"))
     data = DataConfig(corpus="multi30k-en-fr", test=files)
-    assert split_named(data, "test") == files
+    assert find_split(data, "test") == files
     expected = SplitConfig(corpus="multi30k-en-fr", split="test_2017_flickr")
     named = DataConfig(train=files, test=expected.model_copy(update={"split": "test"}))
     for any_data in (data, named):
-        assert split_named(any_data, "test_2017_flickr") == expected
+        assert find_split(any_data, "test_2017_flickr") == expected
     for name, message in (("test", "no test set"), ("dev", "got 'dev', allowed: train, valid, t")):
         with pytest.raises(ConfigError, match=message):
-            split_named(DataConfig(train=files), name)
+            find_split(DataConfig(train=files), name)
 
 
 def test_every_line_has_all_its_references_unaltered(tmp_path):

@@ -8,7 +8,7 @@ from text.test_tokenizer import each_kind, trained
 
 from nmt.errors import DataError
 from nmt.text.normalisation import normalise
-from nmt.text.tokenizer import MAX_WORDS, record_words, recorded_words, words_by_hash
+from nmt.text.tokenizer import MAX_WORDS, read_word_hashes, record_words, words_by_hash
 from nmt.text.word_pieces import pieces_by_word, word_pieces, words_between_spaces
 from nmt.text.word_tokenizer import WordConfig, WordTokenizer, detokenise, join, letter_words, split
 
@@ -71,7 +71,7 @@ TEXTS = st.lists(st.text(st.characters(exclude_categories=())), max_size=5)
 def test_words_are_recorded_and_no_others(tmp_path_factory, texts, other) -> None:
     folder = tmp_path_factory.getbasetemp()
     record_words(folder, texts)
-    seen = recorded_words(folder)
+    seen = read_word_hashes(folder)
     assert all(words_by_hash(text).keys() <= seen for text in texts)
     known = {word.casefold() for text in texts for word in letter_words(text)}
     unseen = {word.casefold() for key, word in words_by_hash(other).items() if key not in seen}
@@ -84,22 +84,22 @@ def test_words_are_runs_of_letters_in_any_case(tmp_path) -> None:
     assert words == ["L", "\u00c9t\u00e9", "\u00e9", "x", "y"]
     same = [words_by_hash(text).keys() for text in ("STRASSE Cafe\u0301", "stra\u00dfe CAF\u00c9")]
     assert same[0] == same[1]
-    assert recorded_words(tmp_path) == frozenset()
+    assert read_word_hashes(tmp_path) == frozenset()
     record_words(tmp_path, ["zork"], frozenset(range(MAX_WORDS)))
     assert not (tmp_path / "src.words").exists()
     record_words(tmp_path, ["zork", "Zork 12"], frozenset(range(MAX_WORDS - 1)))
-    assert len(recorded_words(tmp_path)) == MAX_WORDS
+    assert len(read_word_hashes(tmp_path)) == MAX_WORDS
 
 
 def test_any_bytes_are_a_record_but_none_beyond_the_folder(tmp_path) -> None:
     for size in (0, 3, 7, 5 * MAX_WORDS):
         (tmp_path / "src.words").write_bytes(bytes(size))
-        assert recorded_words(tmp_path) == ({0} if size > 3 else set())
+        assert read_word_hashes(tmp_path) == ({0} if size > 3 else set())
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "src.words").symlink_to("../secret")
     (tmp_path / "secret").write_bytes(bytes(8))
     with pytest.raises(DataError, match="a link out of"):
-        recorded_words(tmp_path / "run")
+        read_word_hashes(tmp_path / "run")
 
 
 LINES = [

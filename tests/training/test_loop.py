@@ -234,10 +234,10 @@ AUTO = {"steps": 2, "precision": "auto"}
 @pytest.mark.parametrize(("unit", "expected"), [("AMX-BF16", "bf16"), (None, "fp32")])
 def test_auto_is_what_it_chooses_and_says_so(corpus, monkeypatch, unit, expected) -> None:
     """And a run keeps its format on another machine."""
-    monkeypatch.setattr(loop, "fast_bf16", lambda device: unit)
+    monkeypatch.setattr(loop, "bf16_unit", lambda device: unit)
     train_tiny(corpus, "named", train={"steps": 2, "precision": expected})
     train_tiny(corpus, "auto", stop_after=1, train=AUTO)
-    monkeypatch.setattr(loop, "fast_bf16", lambda device: None if unit else "AMX-BF16")
+    monkeypatch.setattr(loop, "bf16_unit", lambda device: None if unit else "AMX-BF16")
     train_tiny(corpus, "auto", train=AUTO)
     assert_same_checkpoint(corpus / "auto", corpus / "named")
     reason = unit or "this device is not faster in bf16"

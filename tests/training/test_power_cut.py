@@ -11,7 +11,7 @@ from training.toy import assert_same_run, log_of, records, spy, train_tiny
 
 from nmt.errors import CheckpointError
 from nmt.runs.directory import RunDirectory
-from nmt.text.tokenizer import MANIFEST_NAME, recorded_words
+from nmt.text.tokenizer import MANIFEST_NAME, read_word_hashes
 from nmt.training.loop import Outcome
 from nmt.training.trainer import Trainer
 
@@ -38,7 +38,7 @@ def test_after_a_power_cut_a_run_can_be_read_and_goes_on(corpus: Path) -> None:
             recorder.cut(count, chance, keep, cut)
             newest.add(newest_step(cut))
             if (cut / "tokenizer" / MANIFEST_NAME).exists():  # and so is complete
-                assert recorded_words(cut / "tokenizer") == recorded_words(run / "tokenizer")
+                assert read_word_hashes(cut / "tokenizer") == read_word_hashes(run / "tokenizer")
             if count % 29 == 0 and keep == "some":
                 assert train_saving(corpus, "cut").reason == "1 epoch done"
                 assert_same_run(run, cut)

@@ -136,7 +136,7 @@ def test_the_seed_decides_and_torch_goes_on() -> None:
     assert not set(first) & set(other)
     tensors = rng.pack_rng(CPU)
     after = draw()
-    rng.unpack_rng(tensors, CPU)
+    rng.restore_rng(tensors, CPU)
     assert draw()[:2] == after[:2]
     rng.seed_all(5)
     assert draw() == first
@@ -150,10 +150,10 @@ def test_the_generator_of_the_device_is_saved_alone(device: torch.device, monkey
     monkeypatch.setattr(owner, "set_rng_state", lambda *arguments: seen.append(arguments))
     tensors = rng.pack_rng(device)
     assert torch.equal(tensors[device.type], state)
-    rng.unpack_rng(tensors, device)
+    rng.restore_rng(tensors, device)
     assert torch.equal(seen[1][0], state)
     if device.type == "cuda":
         assert (seen[0], seen[1][1]) == ((device,), device)
     # From a CPU's checkpoint there is nothing to restore: the seed stands.
-    rng.unpack_rng(rng.pack_rng(CPU), device)
+    rng.restore_rng(rng.pack_rng(CPU), device)
     assert len(seen) == 2

@@ -140,13 +140,13 @@ def lexicon(
     trained = compute.with_search(open_run(run.path))
 
     from nmt.corpora.corpora import stream_split
-    from nmt.evaluation.examples import split_named
+    from nmt.evaluation.examples import find_split
     from nmt.explain.lexicon import lexicon as entries_of
     from nmt.storage.output import STDIN_OR_STDOUT, write_lines
 
     translator = compute.load([trained], checkpoint)
     data = trained.config.data
-    pairs = islice(stream_split(split_named(data, split), data), first)
+    pairs = islice(stream_split(find_split(data, split), data), first)
     entries = entries_of(translator, pairs, extraction.weight_options(), min_count, per_word)
     write_lines((entry.line() for entry in entries), out or STDIN_OR_STDOUT)
     say(f"{len(entries):,} entries for {len({entry.source for entry in entries}):,} words")

@@ -138,9 +138,9 @@ def _sources(
     if file is not None:
         return list(file_lines(file))
     from nmt.corpora.corpora import read_examples
-    from nmt.evaluation.examples import split_named
+    from nmt.evaluation.examples import find_split
 
-    examples = read_examples(split_named(config.data, split or ""), config.data)
+    examples = read_examples(find_split(config.data, split or ""), config.data)
     return [example.src_text for example in examples]
 
 

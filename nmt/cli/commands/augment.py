@@ -45,7 +45,7 @@ def augment(
     """
     from nmt.corpora.corpora import read_split
     from nmt.corpora.sources import group_by_source
-    from nmt.evaluation.examples import split_named
+    from nmt.evaluation.examples import find_split
     from nmt.translation.augment import PART_TEXTS, PairRules
     from nmt.translation.augment import augment as write_pairs
     from nmt.types import EvalExample
@@ -55,7 +55,7 @@ def augment(
         texts = [EvalExample(text, ()) for text in dict.fromkeys(file_lines(file))]
     else:
         data = runs[0].config.data
-        texts = group_by_source(read_split(split_named(data, "train"), data))
+        texts = group_by_source(read_split(find_split(data, "train"), data))
         if back and data.held_out is not None:
             say(
                 "note: data.held_out holds out sentences of the run's source side, so the target "

@@ -27,7 +27,7 @@ def _lines() -> Iterator[tuple[str, str]]:
     import torch
 
     from nmt.corpora.entries import data_folder
-    from nmt.device import describe_device, fast_bf16, resolve_device
+    from nmt.device import bf16_unit, describe_device, resolve_device
     from nmt.ops.backend import choose_backend
     from nmt.ops.native.library import loaded_library
     from nmt.runs.builtin import builtin_runs
@@ -49,7 +49,7 @@ def _lines() -> Iterator[tuple[str, str]]:
     for key, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
         backend = choose_backend("auto", auto, dtype)
         yield f"backend {key}", f"{backend.name}: {backend.why}"
-    yield "fast bf16", fast_bf16(auto) or "no: train.precision: auto means fp32 here"
+    yield "fast bf16", bf16_unit(auto) or "no: train.precision: auto means fp32 here"
     compiler = next(filter(None, map(shutil.which, ("c++", "g++"))), None)
     library = loaded_library()
     variant = "this processor" if library.variant == "native" else library.variant

@@ -129,7 +129,7 @@ class TranslationOutput:
 
     def note(self, src_lang: str, tgt_lang: str) -> None:
         """Print notes on stderr about odd sentences and translations."""
-        from nmt.text.tokenizer import recorded_words, words_by_hash
+        from nmt.text.tokenizer import read_word_hashes, words_by_hash
 
         if self.attention:
             from nmt.explain.terminal import legend
@@ -138,7 +138,7 @@ class TranslationOutput:
         print_language_notes(self.sources, (), src_lang, tgt_lang)
         noun = "sentence" if self.is_split else "line"
         unit = "sentence" if self.is_document else "line"
-        seen = recorded_words(self.translator.runs[0].directory.tokenizer_path)
+        seen = read_word_hashes(self.translator.runs[0].directory.tokenizer_path)
         words = {key: word for text in self.sources for key, word in words_by_hash(text).items()}
         unseen = [word[:40] for key, word in words.items() if key not in seen]
         if seen and unseen:

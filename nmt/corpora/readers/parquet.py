@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from nmt.corpora.readers.base import PairFile, read_row
-from nmt.corpora.text_files import check_unpacked, text_limit
+from nmt.corpora.text_files import check_unpacked, max_text_bytes
 from nmt.errors import DataError, pip_install
 from nmt.types import SentencePair
 
@@ -44,7 +44,7 @@ class ParquetReader:
 
 
 def _pairs(file: PairFile, tables: Iterable[Any], names: list[str]) -> Iterator[SentencePair]:
-    limit = text_limit(file.path, file.max_bytes)
+    limit = max_text_bytes(file.path, file.max_bytes)
     n_rows = n_read = 0
     for table in tables:
         for texts in zip(*(table.column(name).to_pylist() for name in names), strict=True):
@@ -62,7 +62,7 @@ def _columns(file: PairFile, metadata: Any) -> list[str]:
     """
     names = [metadata.schema.column(number).path for number in range(len(metadata.schema))]
     pair = file.find_columns(names, str(file.path))
-    n_bytes, limit = 0, text_limit(file.path)
+    n_bytes, limit = 0, max_text_bytes(file.path)
     for name in pair:
         for group in range(metadata.num_row_groups):
             chunk = metadata.row_group(group).column(names.index(name))

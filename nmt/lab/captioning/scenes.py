@@ -55,7 +55,6 @@ def _square(x: Plane, y: Plane) -> Plane:
 
 
 def _triangle(x: Plane, y: Plane) -> Plane:
-    """An equilateral triangle on its base."""
     return torch.maximum(math.sqrt(0.75) * x.abs() - 0.5 * y, y) - 0.5
 
 

@@ -70,8 +70,8 @@ class MultiHeadAttention(Attention):
     """context = W_o [head_1; ...; head_h], head_i = f_i(W_q_i q, W_k_i k, W_v_i v).
 
     arXiv 1706.03762, section 3.2.2; d2l.ai, section 11.5. f_i is attention with the score
-    `config.over`. If the score has parameters, each head has parameters of its own. Otherwise all
-    heads are computed at once, as additional sentences. W_o maps to the size of an annotation.
+    `config.over`. If the score has parameters, each head has parameters of its own. Otherwise one
+    module computes all heads, as rows of a larger batch. W_o maps to the size of an annotation.
     """
 
     sums_annotations = False

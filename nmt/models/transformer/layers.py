@@ -49,7 +49,7 @@ class Residual(nn.Module):
         return self.norm(x) if self.pre else x
 
     def add_result(self, x: Vectors, result: Vectors) -> Vectors:
-        """Return x + dropout(result), normalised if post-norm; `result` is f's output."""
+        """Add the sublayer's `result`, after dropout, to x, and normalise the sum if post-norm."""
         total: Tensor = x + self.dropout(result)
         return total if self.pre else self.norm(total)
 
