@@ -34,16 +34,15 @@ def on_files(files: Any, config: Any) -> Any:
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """The text of a page without links to code (mkdocs calls this for each page)."""
-    return _root_links(_CODE.sub(r"\1", markdown), "../")
+    return _link_root_pages(_CODE.sub(r"\1", markdown), "../")
 
 
 def site_text(text: str) -> str:
     """The text of a page in the root, with the links that it has in the site."""
-    return _root_links(_FILE.sub(r"\1", text.replace("](docs/", "](")), "")
+    return _link_root_pages(_FILE.sub(r"\1", text.replace("](docs/", "](")), "")
 
 
-def _root_links(text: str, folder: str) -> str:
-    """Return `text` with the links to PAGES in `folder` as the site has them."""
+def _link_root_pages(text: str, folder: str) -> str:
     for name, page in PAGES.items():
         text = re.sub(rf"\]\({re.escape(folder + name)}(?=[)#])", f"]({page}", text)
     return text
