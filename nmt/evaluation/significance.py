@@ -55,8 +55,8 @@ def compare(
 ) -> Comparison:
     """Test `hyps` against `baseline_hyps` by paired bootstrap and approximate randomisation.
 
-    `metric` is a key of PAIRED_METRICS. `tokenize` is BLEU's tokenisation, by default that of the
-    language. The random seed is sacreBLEU's. Raises DataError as `check_lines` does.
+    `metric` is a key of PAIRED_METRICS. `tokenize` is BLEU's tokenisation; by default, `tgt_lang`
+    selects it. The random seed is sacreBLEU's. Raises DataError as `check_lines` does.
     """
     from sacrebleu.significance import PairedTest, Result
 

@@ -102,8 +102,7 @@ def add_checksum(text: str) -> str:
 def load_checksummed_config(path: Path) -> RunConfig:
     """Read a run's config.yaml. Raises CheckpointError if it does not match its checksum.
 
-    Without a checksum line there is no check: a user can delete that line and edit the file. Raises
-    ConfigError if it is invalid.
+    A user can delete the checksum line and edit the file. Raises ConfigError if it is invalid.
     """
     try:
         text = read_text(path, regular=True)

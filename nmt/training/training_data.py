@@ -135,7 +135,10 @@ def _mixture(data: DataConfig, sizes: tuple[int, ...], seed: int) -> Mixture | N
 
 
 def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:
-    """Return the validator, or None without a validation set. The loss has a pair per reference."""
+    """Return the validator, or None without a validation set.
+
+    The loss counts one pair per reference. Raises ConfigError if a setting needs the missing set.
+    """
     split = resolve_split(config.data, "valid")
     if split is None:
         for setting, is_set in (
@@ -164,9 +167,8 @@ def _validator(config: RunConfig, tokenizers: Tokenizers) -> Validator | None:
 def guided_heads(config: RunConfig, model: Seq2Seq) -> tuple[int, ...] | None:
     """Return the indices of the cross-attention heads that guided alignment trains, or None.
 
-    train.loss.heads selects the heads. None means the mean of the model's `averaged_heads`, or that
-    the loss is not guided alignment. Raises ConfigError if train.loss.heads
-    selects anything else.
+    train.loss.heads selects the heads. Raises ConfigError if it selects anything else. None
+    means the mean of the model's `averaged_heads`, or that the loss is not guided alignment.
     """
     guided = config.train.guided
     if guided is None:

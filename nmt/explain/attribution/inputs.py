@@ -98,8 +98,7 @@ def integrated_gradients(model: Seq2Seq, pair: Pair) -> Scores:
 
     The baseline of each embedding, in source and prefix, is the zero vector (section 3). The scores
     of a row sum to F_t(x) - F_t(0), up to the error of the Gauss-Legendre quadrature. The number of
-    points of a row is doubled until that error is at most _TOLERANCE, or until it is the last of
-    _POINTS.
+    points of a row is doubled until that error is at most _TOLERANCE, or up to the last of _POINTS.
     """
     embedded = EmbeddedPair(model, pair)
     ends = {name: torch.stack([torch.zeros_like(x), x]) for name, x in embedded.vectors.items()}
