@@ -185,7 +185,11 @@ def _add_gradients(
         scaler.scale(torch.zeros((), device=device))
     ranks.sum_gradients(parameters, model)
     scaler.unscale_(optimizer)
-    grad_norm = nn.utils.clip_grad_norm_(parameters, settings.clip_norm or math.inf)
+    grads = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    grad_norm = nn.utils.get_total_norm(grads)
+    # On a CPU the norm is known by now. On a GPU reading it would block.
+    if (limit := settings.clip_norm) and (device.type != "cpu" or not grad_norm <= limit):
+        nn.utils.clip_grads_with_norm_(parameters, limit, grad_norm)
     nll_sum = torch.stack(nll_sums).sum() if nll_sums else torch.zeros_like(grad_norm)
     return PendingResult(torch.stack([nll_sum, grad_norm]), n_tokens, scaler.is_enabled())
 

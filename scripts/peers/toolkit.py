@@ -158,8 +158,11 @@ class Toolkit(abc.ABC):
 def write_config(
     template: str, folder: Path, data: Exported, settings: Settings, **values: object
 ) -> None:
-    """Write folder/config.yaml from peers/TEMPLATE.yaml: the settings, the files and `values`."""
-    files: dict[str, object] = {}
+    """Write folder/config.yaml from peers/TEMPLATE.yaml: the settings, the files and `values`.
+
+    `direction`, the units of each direction of the encoder, is half of `hidden`, as OpenNMT-py's.
+    """
+    files: dict[str, object] = {"direction": settings.hidden // 2}
     for side in ("src", "tgt"):
         files[f"train_{side}"] = data.pieces("train", side).resolve()
         files[f"vocab_{side}"] = data.vocabulary(side).resolve()

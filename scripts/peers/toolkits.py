@@ -18,7 +18,7 @@ from peers.toolkit import LENGTH_PENALTY, Environment, Job, Settings, Toolkit, W
 class Own(Toolkit):
     """nmt reads text; its pieces are those that the others get.
 
-    It has its default model. `int8` translates with 8-bit products and the same weights.
+    `int8` translates with 8-bit products and the same weights.
     """
 
     train = "-m nmt train --config {config} --run {model}"
@@ -54,9 +54,9 @@ class Own(Toolkit):
 class OpenNMT(Toolkit):
     """OpenNMT-py.
 
-    Its encoder's directions have half of `hidden` each (onmt/encoders/rnn_encoder.py), so that its
-    annotations are 512 numbers where ours are 1,024; attention is Luong's order with input feeding.
-    Its source sentences have no end mark. Batches are made in its process.
+    Each direction of its encoder has half of `hidden` units (onmt/encoders/rnn_encoder.py); the
+    other toolkits are set to the same. Attention is Luong's order with input feeding. Its source
+    sentences have no end mark. Batches are made in its process.
     """
 
     name = "opennmt"

@@ -28,6 +28,7 @@ from nmt.models.beams import Beams, select_or_all, select_sentences
 from nmt.models.shapes import Annotations, Contexts, HeadScores, Keys, Mask, Queries, Scores, Values
 from nmt.ops import Operations
 from nmt.ops.backend import BackendName, operations
+from nmt.ops.dropout import Dropout
 from nmt.ops.reference import AdditiveMemory
 
 
@@ -119,7 +120,7 @@ class Attention(nn.Module, abc.ABC):
         self.key_size = key_size
         self.backend: BackendName = backend
         self.weighting: Weighting = SoftWeighting()
-        self.dropout = nn.Dropout(0.0)
+        self.dropout = Dropout(0.0)
         self.span: Span | None = None
         self.coverage: Coverage | None = None
         self.gate: nn.Linear | None = None

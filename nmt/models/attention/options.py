@@ -11,6 +11,7 @@ from nmt.models.attention.coverage import CoverageConfig, NoCoverageConfig
 from nmt.models.attention.span import GlobalConfig, SpanConfig
 from nmt.models.attention.weighting import SoftConfig, WeightingConfig
 from nmt.ops.backend import BackendName
+from nmt.ops.dropout import Dropout
 from nmt.settings.base import Config, Conflict, conflict_error
 
 
@@ -57,7 +58,7 @@ class AttentionOptions(Config, abc.ABC):
         attention.weighting = self.weights.build()
         attention.span = self.span.build(query_size)
         attention.coverage = self.coverage.build(attention.key_size)
-        attention.dropout = nn.Dropout(self.dropout)
+        attention.dropout = Dropout(self.dropout)
         attention.gate = nn.Linear(query_size, 1) if self.gate else None
         attention.doubly_stochastic = self.doubly_stochastic
         return attention

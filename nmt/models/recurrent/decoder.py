@@ -15,6 +15,7 @@ from nmt.models.recurrent.initial_state import InitialState
 from nmt.models.recurrent.rnn_config import RecurrentConfig
 from nmt.models.vocabulary import Context, Embedded, Features, Hidden, PieceEmbedding, VocabLinear
 from nmt.ops.backend import BackendName, operations
+from nmt.ops.dropout import Dropout
 from nmt.ops.reference import AdditiveMemory, DecoderWeights
 
 
@@ -53,8 +54,8 @@ class RNNDecoder(nn.Module, abc.ABC):
         super().__init__()
         section, hidden, layers = config.decoder, config.hidden, config.layers
         self.embedding = PieceEmbedding(vocab_size, config.embedding)
-        self.dropout = nn.Dropout(config.dropout)
-        self.layer_dropout = nn.Dropout(config.dropout_between_layers)
+        self.dropout = Dropout(config.dropout)
+        self.layer_dropout = Dropout(config.dropout_between_layers)
         self.backend: BackendName = config.backend
         has_cell = CELLS[section.cell].has_cell_state
         self.initial = InitialState(section.initial_state, memory_size, hidden, layers, has_cell)

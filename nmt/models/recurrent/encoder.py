@@ -16,6 +16,7 @@ from nmt.models.recurrent.cells import CELLS, Cell, CellKind, CellState, reset_w
 from nmt.models.recurrent.rnn_config import EncoderConfig, RecurrentConfig
 from nmt.models.vocabulary import PieceEmbedding
 from nmt.ops.backend import BackendName, operations
+from nmt.ops.dropout import Dropout, dropout
 from nmt.ops.masks import keep_from_lengths
 from nmt.ops.reference import read_directions
 
@@ -89,7 +90,7 @@ class RecurrentLayers(nn.Module):
         finals: list[Sequence[Tensor]] = []
         for i in range(self.num_layers):
             if i > 0:
-                x = nn.functional.dropout(x, self.dropout, self.training)
+                x = dropout(x, self.dropout, self.training)
             if is_operation:
                 x, *final = ops.gru_layer(x, lengths, self.weights(i))
             elif cell.torch_layer is not None:
@@ -124,7 +125,7 @@ class RecurrentLayers(nn.Module):
         with contextlib.nullcontext() if dtype is None else no_autocast:
             for i in range(self.num_layers):
                 if i > 0:
-                    data = nn.functional.dropout(data, self.dropout, self.training)
+                    data = dropout(data, self.dropout, self.training)
                 weights = [w.to(dtype) for direction in self.weights(i) for w in direction]
                 options = (weights, True, 1, 0.0, self.training, len(self.suffixes) == 2)
                 data, *last = torch_layer(data, sizes, first, *options)
@@ -268,7 +269,7 @@ class RNNEncoder(nn.Module):
     def __init__(self, config: EncoderConfig, shared: RecurrentConfig, vocab_size: int) -> None:
         super().__init__()
         self.embedding = PieceEmbedding(vocab_size, shared.embedding)
-        self.dropout = nn.Dropout(shared.dropout)
+        self.dropout = Dropout(shared.dropout)
         self.rnn = RecurrentLayers(
             config.cell,
             shared.embedding,

@@ -10,6 +10,7 @@ from nmt.models.beams import Beams
 from nmt.models.transformer.layer_config import LayerConfig
 from nmt.models.transformer.multi_head import KeyValues, MultiHead
 from nmt.models.transformer.self_attention import SelfAttention, SelfAttentionInputs
+from nmt.ops.dropout import Dropout
 
 Vectors = Float[Tensor, "B T D"]
 
@@ -43,7 +44,7 @@ class Residual(nn.Module):
         super().__init__()
         self.pre = config.norm == "pre"
         self.norm = nn.LayerNorm(config.size)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def sublayer_input(self, x: Vectors) -> Vectors:
         return self.norm(x) if self.pre else x

@@ -22,6 +22,7 @@ from nmt.models.transformer.layers import (
 from nmt.models.transformer.self_attention import decoder_attention_inputs, encoder_attention_inputs
 from nmt.models.vocabulary import PieceEmbedding, TiedEmbeddings, VocabLinear
 from nmt.ops.backend import BACKEND_DESCRIPTION, BackendName
+from nmt.ops.dropout import Dropout
 from nmt.settings.base import conflict_error
 from nmt.types import AttentionKind
 
@@ -112,7 +113,7 @@ class InputEmbedding(nn.Module):
         super().__init__()
         self.embedding = PieceEmbedding(vocab_size, config.size)
         self.positions = config.positions.build(config.size)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, ids: Int[Tensor, "B T"], first: int = 0) -> Float[Tensor, "B T D"]:
         """Return the vectors of T pieces; the first piece has position `first`."""

@@ -62,8 +62,9 @@ def test_padding_reaches_no_state_of_torchs_layers(kind: CellKind) -> None:
 
 @cpu_only("cuDNN draws its dropout itself")
 @KINDS
-def test_dropout_between_layers_is_torchs(kind: CellKind) -> None:
-    """On a CPU the same units as one call of torch for all layers drops."""
+def test_dropout_between_layers_is_torchs(kind: CellKind, monkeypatch) -> None:
+    """With torch's dropout, the same units as one call of torch for all layers drops."""
+    monkeypatch.setattr(encoder, "dropout", nn.functional.dropout)
     layers = RecurrentLayers(kind, 3, 5, 3, 0.5, True, "reference").train()
     together = TORCHS[kind](3, 5, 3, batch_first=True, bidirectional=True, dropout=0.5)
     together.load_state_dict(layers.state_dict())
