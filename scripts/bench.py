@@ -248,13 +248,13 @@ def measure_updates(plan: Plan, material: Material) -> Section:
 
 
 def measure_decoding(plan: Plan, material: Material, beam: int) -> Section:
-    """Measure the same search for every variant but the textbook's, which has no step."""
+    """Measure the same search, in fp32, for every form but the textbook's, which has no step."""
     material, amount = material.to(plan.device), material.amount
     factor = amount.tgt / amount.src
     works: dict[str, Work] = {}
-    for variant in plan.variants()[:-1]:
-        model = forbid_end(plan.build(variant.form, material)).eval()
-        works[variant.name] = partial(decode, model, variant.precision, material, beam, factor)
+    for form in get_args(Form)[:-1]:
+        model = forbid_end(plan.build(form, material)).eval()
+        works[form] = partial(decode, model, material, beam, factor)
     timed, others = in_turn(works, plan.rounds)
     rows = {
         name: {

@@ -250,9 +250,7 @@ def forbid_end(model: Seq2Seq) -> Seq2Seq:
     return model
 
 
-def decode(
-    model: Seq2Seq, precision: Precision, material: Material, beam: int, factor: float
-) -> int:
+def decode(model: Seq2Seq, material: Material, beam: int, factor: float) -> int:
     """Search on every batch, for `factor` target pieces a source piece.
 
     Returns the number of pieces of the best hypotheses.
@@ -260,8 +258,7 @@ def decode(
     config = SearchConfig(beam=beam, max_length_factor=factor, max_length_extra=0)
     n_pieces = 0
     for batch in material.batches:
-        with autocast(batch.src_ids.device, precision):
-            results = search(model, batch.src_ids, batch.src_lengths, config)
+        results = search(model, batch.src_ids, batch.src_lengths, config)
         n_pieces += sum(len(hypotheses[0].ids) for hypotheses in results)
     return n_pieces
 

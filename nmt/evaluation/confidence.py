@@ -130,7 +130,7 @@ def models_and_settings(translator: Translator) -> tuple[tuple[str, ...], dict[s
     """Return the SHA-256 of each run's weights, and the settings that change the features."""
     folders = [run.directory.checkpoint_folder for run in translator.runs]
     settings = translator.search.model_dump(mode="json", exclude={"batch_size", "n_best"})
-    settings |= {key: getattr(translator, key) for key in ("weights", "int8", "precision")}
+    settings |= {key: getattr(translator, key) for key in ("weights", "int8")}
     settings["rerank"] = [
         [*models_and_settings(r.translator)[0], r.weight] for r in translator.rerankers
     ]

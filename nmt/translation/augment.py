@@ -188,7 +188,6 @@ def _plan(
         "rerank_weights": [reranker.weight for reranker in translator.rerankers],
         "search": translator.search.model_dump(mode="json", exclude={"batch_size"}),
         "int8": translator.int8,
-        "precision": translator.precision,
         "rules": {**asdict(rules), **asdict(rules.cleaning(translator.languages))},
         "models": [_checksum(one) for one in models],  # last: --int8 changes these too
     }

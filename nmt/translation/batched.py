@@ -3,14 +3,13 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from nmt.batches.batching import pad_ids
-from nmt.device import autocast
 from nmt.models.base import Seq2Seq
 from nmt.search.constraints import Constraint
 from nmt.search.search import search
@@ -22,7 +21,6 @@ from nmt.translation.parallel import CheckCancelled, n_workers, parallel_map
 from nmt.translation.reading_order import reversed_hypothesis, reversed_ids
 from nmt.types import Encoded, Hypothesis
 
-DecodingPrecision = Literal["fp32", "bf16"]
 Padded = tuple[Int[Tensor, "B S"], Int[Tensor, " B"]]  # ids of B sources and lengths, with eos
 
 _Result = TypeVar("_Result")
@@ -34,16 +32,14 @@ _PIECES_PER_SENTENCE = 100  # padded pieces of a batch / batch_size, to bound it
 class BatchedModel:
     """A model that reads any number of sources in batches, for a search or with teacher forcing.
 
-    Empty sources are skipped. With precision `bf16`, matrix products use bf16
-    (nmt.device.autocast); a search still sums log-probabilities in fp64. The search calls
-    `check_cancelled` before each step; an exception from it ends the search. Ids and hypotheses are
-    in reading order, also for a right-to-left model (`tokenizers.reverse_target`).
+    Empty sources are skipped. The search calls `check_cancelled` before each step; an exception
+    from it ends the search. Ids and hypotheses are in reading order, also for a right-to-left model
+    (`tokenizers.reverse_target`).
     """
 
     model: Seq2Seq
     tokenizers: Tokenizers
     device: torch.device
-    precision: DecodingPrecision = "fp32"
     check_cancelled: CheckCancelled = lambda: None
 
     def search(
@@ -57,8 +53,7 @@ class BatchedModel:
         def work(batch: Sequence[int], check: CheckCancelled) -> list[list[Hypothesis]]:
             inputs = self._padded([sources[i] for i in batch])
             rows = [constraints[i] for i in batch] if constraints else ()
-            with autocast(self.device, self.precision):  # applies to this thread only
-                beams = search(self.model, *inputs, config.candidate_search(), check, rows)
+            beams = search(self.model, *inputs, config.candidate_search(), check, rows)
             candidates = [list(map(self.switch_order, hypotheses)) for hypotheses in beams]
             if config.mbr is None:
                 return candidates
@@ -106,8 +101,7 @@ class BatchedModel:
         sizes = [max(len(src.ids), len(ids)) if src.ids else 0 for src, ids in pairs]
         for batch in batch_by_size(sizes, batch_size, by_area=by_area):
             inputs = self._padded([sources[i] for i in batch])
-            with autocast(self.device, self.precision):
-                results = read(inputs, [tgt_ids[i] for i in batch])
+            results = read(inputs, [tgt_ids[i] for i in batch])
             yield from zip(batch, results, strict=True)
 
     def _padded(self, sources: Sequence[Encoded]) -> Padded:

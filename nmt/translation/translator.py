@@ -24,7 +24,7 @@ from nmt.text.numbers import canonical_numbers, lost_numbers
 from nmt.text.tokenizer import Tokenizers
 from nmt.text.vocabulary import EOS_ID
 from nmt.translation.arguments import checked_texts, merged_search
-from nmt.translation.batched import BatchedModel, DecodingPrecision, Padded, without_eos
+from nmt.translation.batched import BatchedModel, Padded, without_eos
 from nmt.translation.constraint import Prefix, Weights, constraints_of
 from nmt.translation.drawn import DrawnTranslation
 from nmt.translation.glossary import Glossary, Term, add_terms, number_terms
@@ -55,9 +55,8 @@ class Translator:
     `max_pieces` is the largest number of pieces of a training sentence, or None if it is not known.
 
     The model must be on `device`, and is put in eval mode. With `int8`, a quantized copy translates
-    (models/quantized.py), which is faster on a CPU but less exact. With `precision="bf16"`, matrix
-    products use bf16, which is less exact and meant for GPUs: the compiled search operations for
-    CPUs support only fp32. Raises ConfigError if `int8` is used on another device or with bf16.
+    (models/quantized.py), which is faster on a CPU but less exact. Raises ConfigError if `int8` is
+    used on another device.
 
     >>> Translator.load("runs/starter").translate(["I am tired."])[0].text  # doctest: +SKIP
     'Je suis fatigué.'
@@ -70,14 +69,11 @@ class Translator:
         device: torch.device,
         search: SearchConfig | None = None,
         int8: bool = False,
-        precision: DecodingPrecision = "fp32",
     ) -> None:
         if int8 and device.type != "cpu":
             raise ConfigError(f"int8: got device '{device}', allowed: cpu")
-        if int8 and precision != "fp32":
-            raise ConfigError(f"`precision`: got {precision}, allowed with `int8`: fp32")
         self.model = quantize_model(model) if int8 else model.eval()
-        self.int8, self.precision = int8, precision
+        self.int8 = int8
         self.tokenizers = tokenizers
         self.device = device
         self.search = search or SearchConfig()
@@ -88,10 +84,10 @@ class Translator:
         self.max_pieces: int | None = None
         self.rerankers: tuple[Reranker, ...] = ()
         self.glossary: Glossary | None = None
-        self.batched = BatchedModel(self.model, tokenizers, device, precision)
+        self.batched = BatchedModel(self.model, tokenizers, device)
 
     @classmethod
-    def load(  # noqa: PLR0913 - the options are independent
+    def load(
         cls,
         run: FilePath | TrainedRun | Sequence[FilePath | TrainedRun],
         device: str | torch.device = "auto",
@@ -99,7 +95,6 @@ class Translator:
         search: SearchConfig | Mapping[str, object] | None = None,
         int8: bool = False,
         weights: Sequence[float] | None = None,
-        precision: DecodingPrecision = "fp32",
     ) -> "Translator":
         """Load the translator of a run: its folder, packed file or name, or an open run.
 
@@ -114,7 +109,7 @@ class Translator:
         runs = [item if isinstance(item, TrainedRun) else TrainedRun.open(item) for item in named]
         loaded = load_models(runs, checkpoint, place, weights)
         search_config = merged_search(loaded.config.search, search)
-        translator = cls(loaded.model, loaded.tokenizers, place, search_config, int8, precision)
+        translator = cls(loaded.model, loaded.tokenizers, place, search_config, int8)
         translator.step, translator.runs = loaded.step, tuple(runs)
         translator.checkpoint, translator.weights = checkpoint, weights and list(weights)
         translator.max_pieces = loaded.config.data.max_pieces
@@ -144,7 +139,7 @@ class Translator:
             raise ConfigError(f"`rerank_weights`: got {got}, allowed: a number >= 0 for {n_runs}")
         rerankers = []
         for run, weight, name in zip(runs, weights, names, strict=True):
-            other = self.load(run, self.device, name, int8=self.int8, precision=self.precision)
+            other = self.load(run, self.device, name, int8=self.int8)
             backward = is_backward(self.languages, other.languages, other.origin)
             rerankers.append(Reranker(other, backward, weight))
         self.rerankers = tuple(rerankers)
@@ -178,8 +173,7 @@ class Translator:
 
     def __repr__(self) -> str:
         langs = "-".join(self.languages)
-        number_format = "int8" if self.int8 else self.precision
-        device = str(self.device) if number_format == "fp32" else f"{self.device}, {number_format}"
+        device = f"{self.device}, int8" if self.int8 else str(self.device)
         return f"<Translator {langs} from {self.origin}, on {device}, beam {self.search.beam}>"
 
     def translate(

@@ -97,6 +97,6 @@ def works_of(config: RunConfig, material: Material) -> dict[str, Callable[[], ob
         for batch in material.batches:
             train_step(model, optimizer, [batch], settings)
 
-    searching = partial(decode, searched, "fp32", material, factor=_LENGTH_FACTOR)
+    searching = partial(decode, searched, material, factor=_LENGTH_FACTOR)
     beams = {"greedy": 1, "beam": config.search.beam}
     return {"training": update} | {name: partial(searching, beam) for name, beam in beams.items()}

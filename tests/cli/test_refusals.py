@@ -23,7 +23,6 @@ translate a --lexicon x | --lexicon requires --replace-unk
 translate a --json --show-attention | --json does not allow
 translate a --n-best 4 | search.n_best: got 4, allowed: 1 to beam (3)
 translate fine b\udcffd | argument 2: not UTF-8: 'b\\udcffd'
-translate a --precision bf16 --int8 | int8
 translate a --format html --lines | --format: got html, allowed with --lines
 translate --format po --n-best 2 | --format: got po, allowed with
 translate a --weights 1,2 | --weights: got 1,2, allowed:

@@ -116,8 +116,8 @@ def _choices(
         if key != "batch_size":  # the batch size changes no translation
             value = functools.reduce(getattr, key.split("."), search)
             yield f"{key.removesuffix('.samples')}{value}"
-    if compute.int8 or compute.precision != "fp32":
-        yield "int8" if compute.int8 else compute.precision
+    if compute.int8:
+        yield "int8"
 
 
 def _joined(numbers: list[float]) -> str:
@@ -136,7 +136,6 @@ def _settings(
         "search": translator.search.model_dump(mode="json"),
         "device": str(translator.device),
         "int8": translator.int8,
-        "precision": translator.precision,
     }
     if rerank.rerank:
         settings["rerank"] = [str(path) for path in rerank.rerank]

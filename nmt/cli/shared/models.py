@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
@@ -37,9 +37,6 @@ class ComputeOptions:
     device: Device = None
     threads: Threads = None
     int8: Int8 = False
-    precision: Annotated[
-        Literal["fp32", "bf16"], "Number format of products; bf16 is less exact."
-    ] = "fp32"
     set_: SetKeys = None
 
     def with_search(self, run: "TrainedRun", keys: Keys = None) -> "TrainedRun":
@@ -75,8 +72,8 @@ class ComputeOptions:
         from nmt.translation.translator import Translator
 
         configure_process(self.threads)
-        how = (self.int8, weights, self.precision)
-        return Translator.load(runs, self.device or "auto", checkpoint or "best", search, *how)
+        device, name = self.device or "auto", checkpoint or "best"
+        return Translator.load(runs, device, name, search, self.int8, weights)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from typing import NamedTuple, cast
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from nmt.models.base import Memory
 from nmt.models.recurrent.cells import CELLS, Cell, CellKind, CellState, reset_weights
@@ -40,8 +39,8 @@ class RecurrentLayers(nn.Module):
     """Layers of cells over padded sentences; padding does not affect any state.
 
     Each GRU layer is one operation if `backend` has it (Operations.gru_layer). Otherwise torch's
-    layers run, with cuDNN over all positions on a GPU and over packed sentences on a CPU. A cell
-    that torch lacks runs step by step. The weights are named as in torch.nn.GRU.
+    layer runs over all positions. A cell that torch lacks runs step by step. The weights are named
+    as in torch.nn.GRU.
     """
 
     def __init__(  # noqa: PLR0913 - parameters of torch.nn.GRU
@@ -85,8 +84,6 @@ class RecurrentLayers(nn.Module):
         """Run the layers over padded sentences of these lengths, each at least 1."""
         cell, ops = CELLS[self.kind], operations(self.backend, x)
         is_operation = cell.is_gru and ops.has_gru_layer
-        if cell.torch_layer is not None and not is_operation and not x.is_cuda:
-            return self._read_packed(cell.torch_layer, x, lengths)
         finals: list[Sequence[Tensor]] = []
         for i in range(self.num_layers):
             if i > 0:
@@ -107,34 +104,6 @@ class RecurrentLayers(nn.Module):
 
         w_ih, w_hh, b_ih, b_hh = weights
         return GateProjections(partial(linear, w_ih, b_ih), partial(linear, w_hh, b_hh))
-
-    def _read_packed(
-        self,
-        torch_layer: Callable[..., tuple[Tensor, ...]],
-        x: Float[Tensor, "B S D"],
-        lengths: Int[Tensor, " B"],
-    ) -> EncoderStates:
-        """Run torch's layers over packed sentences, one call per layer."""
-        packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        data, sizes, _, unsorted = packed
-        dtype, lasts = _dtype_of_layers(x), []
-        data = data.to(dtype)
-        zeros = data.new_zeros(len(self.suffixes), int(sizes[0]), self.hidden_size)
-        first = (zeros, zeros) if CELLS[self.kind].has_cell_state else zeros
-        no_autocast = torch.autocast(x.device.type, enabled=False)
-        with contextlib.nullcontext() if dtype is None else no_autocast:
-            for i in range(self.num_layers):
-                if i > 0:
-                    data = dropout(data, self.dropout, self.training)
-                weights = [w.to(dtype) for direction in self.weights(i) for w in direction]
-                options = (weights, True, 1, 0.0, self.training, len(self.suffixes) == 2)
-                data, *last = torch_layer(data, sizes, first, *options)
-                lasts.append(last)
-        outputs = packed._replace(data=data)
-        values, _ = pad_packed_sequence(outputs, batch_first=True, total_length=x.shape[1])
-        # Final states have shape (directions, B, H), with sentences in the order of their lengths.
-        finals = [[x[:, unsorted].transpose(0, 1).flatten(1) for x in last] for last in lasts]
-        return encoder_states(values, finals)
 
 
 def encoder_states(
@@ -195,7 +164,8 @@ def read_by_torch(
     """Run one of torch's layers over all positions; return the same as `read_layer`.
 
     Packing sentences needs their lengths on the host, which would have to wait for the GPU. CUDA
-    graphs also need the same kernels for all lengths.
+    graphs also need the same kernels for all lengths. On a CPU an LSTM over packed sentences takes
+    1.4 times as long in training (docs/log/2026-11-28-amx.md).
 
     torch returns an LSTM's cell states after the last position only. Therefore an additional input
     opens the forget gate and closes the input gate at padding, which keeps the cell state.
@@ -236,8 +206,8 @@ def _dtype_of_layers(x: Tensor) -> torch.dtype | None:
 
     Under autocast torch casts the inputs and weights of cuDNN's layers to fp16, even if autocast's
     dtype is bf16 (AutocastRNN.cpp). cuDNN has layers in bf16 since 9.13. On a CPU torch asks oneDNN
-    for an LSTM of autocast's dtype if all sentences have the same length. For training, oneDNN has
-    no LSTM in fp16, and has one in bf16 on some processors only.
+    for an LSTM of autocast's dtype. For training, oneDNN has no LSTM in fp16, and has one in bf16
+    on some processors only.
     """
     device = "cuda" if x.is_cuda else "cpu"
     if not torch.is_autocast_enabled(device):
