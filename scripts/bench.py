@@ -341,7 +341,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add = parser.add_argument
     add("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; default: all")
     add("--sizes", choices=PRESETS, default="standard")
-    add("--precision", choices=list(_DTYPES), default="fp32", help="measured beside fp32")
+    add("--precision", choices=list(_DTYPES), default="fp32", help="training in this too")
     add("--threads", type=int)
     add("--device", default="cpu", help="auto, cpu, cuda[:N] or mps")
     add("--rounds", type=int, default=7, help="in turn; figures are their medians")

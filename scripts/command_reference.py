@@ -28,7 +28,7 @@ What several commands take is given in one way:
 - A run is `RUN` or `--run RUN` where a command is about one run, and `--run RUN` where it has other
   arguments. Without one it is the newest run with a model. Several `--run` are an ensemble;
   `nmt serve` serves them side by side.
-- How a model computes: `--checkpoint`, `--device`, `--threads`, `--batch-size`, `--int8`
+- How a model computes: `--checkpoint`, `--device`, `--threads`, `--batch-size`, `--int8`,
   and `--set search.KEY=VALUE`.
 - Results go to stdout, notes to stderr; `--quiet` leaves only errors there. A file of `--out`
   appears whole or not at all, and `--out -` is stdout.

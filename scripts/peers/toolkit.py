@@ -32,7 +32,7 @@ class Settings(Config):
     """One experiment; a toolkit that cannot do something the same way says so in its class."""
 
     embedding: int = Field(default=256, gt=0, description="size of a piece's embedding")
-    hidden: int = Field(default=512, gt=0, description="units of the decoder")
+    hidden: int = Field(default=512, gt=0, multiple_of=2, description="units of the decoder")
     vocabulary: int = Field(default=8000, gt=4, description="pieces a side")
     batch: int = Field(default=64, gt=0, description="sentence pairs of a batch")
     dropout: float = Field(default=0.2, ge=0, lt=1, description="share of units dropped")
@@ -160,7 +160,7 @@ def write_config(
 ) -> None:
     """Write folder/config.yaml from peers/TEMPLATE.yaml: the settings, the files and `values`.
 
-    `direction`, the units of each direction of the encoder, is half of `hidden`, as OpenNMT-py's.
+    `direction`, the units of each direction of the encoder, is half of `hidden`, as in OpenNMT-py.
     """
     files: dict[str, object] = {"direction": settings.hidden // 2}
     for side in ("src", "tgt"):

@@ -54,7 +54,7 @@ class Own(Toolkit):
 class OpenNMT(Toolkit):
     """OpenNMT-py.
 
-    Each direction of its encoder has half of `hidden` units (onmt/encoders/rnn_encoder.py); the
+    Each direction of its encoder has `hidden` / 2 units (onmt/encoders/rnn_encoder.py); the
     other toolkits are set to the same. Attention is Luong's order with input feeding. Its source
     sentences have no end mark. Batches are made in its process.
     """

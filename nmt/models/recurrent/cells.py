@@ -30,7 +30,7 @@ class Cell(nn.Module, abc.ABC):
     n_gates: int
     has_cell_state = False
     forget_gate: int | None = None  # the index of the forget gate, if there is one
-    torch_layer: Callable[..., Any] | None = None  # for layers of this cell, packed or padded
+    torch_layer: Callable[..., Any] | None = None  # torch's operation for a layer of this cell
     is_gru = False  # whether Operations.gru_layer and attentional_gru compute this cell
 
     def __init__(

@@ -15,7 +15,7 @@ from nmt.models.recurrent.cells import CELLS, Cell, CellKind, CellState, reset_w
 from nmt.models.recurrent.rnn_config import EncoderConfig, RecurrentConfig
 from nmt.models.vocabulary import PieceEmbedding
 from nmt.ops.backend import BackendName, operations
-from nmt.ops.dropout import Dropout, dropout
+from nmt.ops.dropout import Dropout, apply_dropout
 from nmt.ops.masks import keep_from_lengths
 from nmt.ops.reference import read_directions
 
@@ -87,7 +87,7 @@ class RecurrentLayers(nn.Module):
         finals: list[Sequence[Tensor]] = []
         for i in range(self.num_layers):
             if i > 0:
-                x = dropout(x, self.dropout, self.training)
+                x = apply_dropout(x, self.dropout, self.training)
             if is_operation:
                 x, *final = ops.gru_layer(x, lengths, self.weights(i))
             elif cell.torch_layer is not None:
@@ -151,7 +151,7 @@ def _states_of(
     return torch.cat(states)
 
 
-_CLOSED_GATE = 1000.0  # its sigmoid is 1 in every dtype, and the sigmoid of its negative is 0
+_CLOSED_GATE = 1000.0  # far beyond any pre-activation, so that the gate's sigmoid is 0 or 1
 _FLAGS = 8  # columns that mark padding: 8, so that product sizes stay multiples of 8
 
 
@@ -164,8 +164,8 @@ def read_by_torch(
     """Run one of torch's layers over all positions; return the same as `read_layer`.
 
     Packing sentences needs their lengths on the host, which would have to wait for the GPU. CUDA
-    graphs also need the same kernels for all lengths. On a CPU an LSTM over packed sentences takes
-    1.4 times as long in training (docs/log/2026-11-28-amx.md).
+    graphs also need the same kernels for all lengths. On a CPU a training update of an LSTM in fp32
+    takes 1.4 times as long over packed sentences (docs/log/2026-11-28-amx.md).
 
     torch returns an LSTM's cell states after the last position only. Therefore an additional input
     opens the forget gate and closes the input gate at padding, which keeps the cell state.

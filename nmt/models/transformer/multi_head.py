@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from nmt.models.attention.heads import join_heads, projected_value_norms, split_heads
 from nmt.models.base import BatchFirst
 from nmt.models.shapes import HeadScores
-from nmt.ops.dropout import dropout
+from nmt.ops.dropout import apply_dropout
 from nmt.ops.masks import softmax_over_kept
 from nmt.ops.precision import accumulate_dtype, compute_dtype
 
@@ -148,7 +148,7 @@ class MultiHead(nn.Module):
         return projected_value_norms(memory.values, self.W_o.weight)
 
     def drop(self, weights: HeadScores) -> HeadScores:
-        return dropout(weights, self.dropout, self.training)
+        return apply_dropout(weights, self.dropout, self.training)
 
     def split(self, x: Float[Tensor, "B S D"]) -> Float[Tensor, "B N S P"]:
         return split_heads(x, self.heads)

@@ -11,7 +11,7 @@ from nmt.models.base import Memory
 from nmt.models.catalog import initialise
 from nmt.models.recurrent import encoder
 from nmt.models.recurrent.cells import CELLS, CellKind
-from nmt.models.recurrent.encoder import RecurrentLayers, encoder_states, read_by_torch
+from nmt.models.recurrent.encoder import RecurrentLayers
 from nmt.models.recurrent.initial_state import InitialState, InitialStateKind
 from nmt.ops.masks import keep_from_lengths
 
@@ -48,23 +48,24 @@ def test_each_sentence_is_read_as_torchs_layers_do(kind, backend, bidirectional,
 
 
 @KINDS
-def test_padding_reaches_no_state_of_torchs_layers(kind: CellKind) -> None:
-    """As on a GPU, where all positions of a batch are read."""
-    layers = RecurrentLayers(kind, 3, 5, 1, 0.0, True).double()
+def test_torchs_layers_compute_the_states_of_the_steps(kind: CellKind, monkeypatch) -> None:
+    """Padding, which torch reads too, reaches no state and no gradient."""
+    layers = RecurrentLayers(kind, 3, 5, 1, 0.0, True, "reference").double()
     x = torch.randn(3, 7, 3, dtype=torch.float64, requires_grad=True)
-    expected = layers.read(x, torch.tensor(LENGTHS))
-    states, *final = read_by_torch(CELLS[kind], layers.weights(0), x, torch.tensor(LENGTHS))
-    results = expected, encoder_states(states, [final])
+    results = [layers.read(x, torch.tensor(LENGTHS))]
+    monkeypatch.setattr(CELLS[kind], "torch_layer", None)
+    results.append(layers.read(x, torch.tensor(LENGTHS)))
     torch.testing.assert_close(*results)
     totals = [sum(part.square().sum() for part in parts if part is not None) for parts in results]
-    torch.testing.assert_close(*(torch.autograd.grad(total, x) for total in totals))
+    inputs = [x, *layers.parameters()]
+    torch.testing.assert_close(*(torch.autograd.grad(total, inputs) for total in totals))
 
 
 @cpu_only("cuDNN draws its dropout itself")
 @KINDS
 def test_dropout_between_layers_is_torchs(kind: CellKind, monkeypatch) -> None:
-    """With torch's dropout, the same units as one call of torch for all layers drops."""
-    monkeypatch.setattr(encoder, "dropout", nn.functional.dropout)
+    """With torch's dropout, the layers drop the same units as a call of torch for all layers."""
+    monkeypatch.setattr(encoder, "apply_dropout", nn.functional.dropout)
     layers = RecurrentLayers(kind, 3, 5, 3, 0.5, True, "reference").train()
     together = TORCHS[kind](3, 5, 3, batch_first=True, bidirectional=True, dropout=0.5)
     together.load_state_dict(layers.state_dict())
