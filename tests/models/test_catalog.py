@@ -57,10 +57,11 @@ def test_a_seed_gives_first_weights_and_a_bare_model_takes_them(name: str) -> No
         ("transformer-rotary-post", torch.bfloat16),
     ],
 )
-def test_autocast_trains_and_steps(name: str, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("lengths", [(3, 1), (3, 3)])
+def test_autocast_trains_and_steps(lengths: tuple[int, ...], name: str, dtype: torch.dtype) -> None:
     """torch asks oneDNN for an LSTM of autocast's dtype, which it may lack."""
     model, src = model_of(name, dropout=0.0), torch.tensor([[5, 6, 3], [3, 8, 3]])
-    keep, tgt_in = keep_from_lengths(torch.tensor([3, 1]), 3), torch.tensor([[2, 7], [2, 8]])
+    keep, tgt_in = keep_from_lengths(torch.tensor(lengths), 3), torch.tensor([[2, 7], [2, 8]])
     with torch.autocast(DEVICE, dtype=dtype):
         results = [model(src, keep, tgt_in, with_weights=flag).logits for flag in (True, False)]
         state = model.init_state(model.encode(src, keep))
