@@ -59,7 +59,7 @@ def _relative_error(computed: Tensor, expected: Tensor) -> float:
 
 
 def _cases(device: torch.device, dtype: torch.dtype) -> Iterator[_Inputs]:
-    """Yield inputs without and with a transition. One of the sentences is all padding."""
+    """Yield inputs of the three decoders. One of the sentences is all padding."""
     generator = torch.Generator("cpu").manual_seed(0)
 
     def draw(*shape: int) -> Tensor:
@@ -69,8 +69,10 @@ def _cases(device: torch.device, dtype: torch.dtype) -> Iterator[_Inputs]:
     keep = (torch.arange(S) < torch.tensor([[S], [2], [0]])).to(device)
     memory = AdditiveMemory(draw(B, S, K), draw(B, S, M), keep, draw(K))
     weights = DecoderWeights(draw(3 * H, M), draw(3 * H, H), draw(3 * H), draw(K, H))
-    for transition in ({}, {"W_t": draw(3 * H, H), "b_t": draw(3 * H)}):
-        yield draw(T, B, 3 * H), draw(B, H), memory, weights._replace(**transition)
+    transition = {"W_t": draw(3 * H, H), "b_t": draw(3 * H)}
+    feed = {"W_c": draw(3 * H, H), "W_fc": draw(H, M), "W_fs": draw(H, H)}
+    for others in ({}, transition, feed):
+        yield draw(T, B, 3 * H), draw(B, H), memory, weights._replace(**others)
 
 
 def _values_and_gradients(operations: Operations, inputs: _Inputs) -> list[Tensor]:

@@ -28,7 +28,11 @@ class AdditiveMemory(NamedTuple):
 
 
 class DecoderWeights(NamedTuple):
-    """The weights of `attentional_gru`; W_t and b_t are None if there is no transition."""
+    """The weights of `attentional_gru`.
+
+    W_t and b_t are None if there is no transition, W_fc and W_fs if there is no input feeding. With
+    input feeding W_c has the shape (G, H).
+    """
 
     W_c: Float[Tensor, "G M"]
     W_h: Float[Tensor, "G H"]
@@ -36,6 +40,8 @@ class DecoderWeights(NamedTuple):
     W_q: Float[Tensor, "K H"]
     W_t: Float[Tensor, "G H"] | None = None
     b_t: Float[Tensor, " G"] | None = None
+    W_fc: Float[Tensor, "H M"] | None = None
+    W_fs: Float[Tensor, "H H"] | None = None
 
 
 class Operations:
@@ -94,8 +100,15 @@ class Operations:
             context = additive attention of the query W_q s
             h' = GRU(W_c context, W_h s + b_h)
 
-        `gates` are the embeddings' gate pre-activations. Returns the states after each step, the
-        contexts and the attention weights. Under autocast the states have its dtype.
+        With input feeding (arXiv 1508.04025, equation 5 and section 3.3):
+
+            context = additive attention of the query W_q h
+            f = tanh(W_fc context + W_fs h)
+            h' = GRU(gates_t + W_c f, W_h h + b_h)
+
+        `gates` are the embeddings' gate pre-activations. Returns the states after each step, or f
+        with input feeding, the contexts and the attention weights. Under autocast the states and f
+        have its dtype.
         """
         linear, has_transition = nn.functional.linear, weights.W_t is not None
         sentences = torch.arange(len(hidden), device=hidden.device)
@@ -105,10 +118,13 @@ class Operations:
                 hidden = gru_cell(x, linear(hidden, weights.W_t, weights.b_t), hidden)
             query = linear(hidden, weights.W_q)
             context, shares = self.additive_attention_step(query, sentences, memory)
-            read = linear(context, weights.W_c)
+            feed = None
+            if weights.W_fc is not None and weights.W_fs is not None:
+                feed = _tanh(linear(context, weights.W_fc) + linear(hidden, weights.W_fs))
+            read = linear(context if feed is None else feed, weights.W_c)
             x = read if has_transition else x + read
             hidden = gru_cell(x, linear(hidden, weights.W_h, weights.b_h), hidden)
-            steps.append((hidden, context, shares))
+            steps.append((hidden if feed is None else feed, context, shares))
         states, contexts, all_shares = (torch.stack(parts) for parts in zip(*steps, strict=True))
         return states, contexts.to(memory.values.dtype), all_shares.to(memory.keys.dtype)
 

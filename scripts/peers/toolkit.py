@@ -33,6 +33,7 @@ class Settings(Config):
 
     embedding: int = Field(default=256, gt=0, description="size of a piece's embedding")
     hidden: int = Field(default=512, gt=0, multiple_of=2, description="units of the decoder")
+    decoder: str = Field(default="luong", description="kind of nmt's decoder")
     vocabulary: int = Field(default=8000, gt=4, description="pieces a side")
     batch: int = Field(default=64, gt=0, description="sentence pairs of a batch")
     dropout: float = Field(default=0.2, ge=0, lt=1, description="share of units dropped")

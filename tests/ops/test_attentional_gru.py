@@ -21,21 +21,20 @@ KEEP = torch.tensor([[1, 1, 1, 1, 1], [1, 0, 0, 0, 0], [0, 1, 1, 0, 0], [0, 0, 0
 Outputs = tuple[Tensor, ...]
 
 
-def _apply(operations: Operations, *args: Tensor) -> Outputs:
-    gates, state, *rest = args
-    weights = DecoderWeights(*rest[4:])
-    return operations.attentional_gru(gates, state, AdditiveMemory(*rest[:4]), weights)
+def _apply(operations: Operations, gates: Tensor, state: Tensor, **others: Tensor) -> Outputs:
+    memory = AdditiveMemory(*(others.pop(name) for name in AdditiveMemory._fields))
+    return operations.attentional_gru(gates, state, memory, DecoderWeights(**others))
 
 
-def _by(backend: BackendName, *args: Tensor) -> Outputs:
-    dtype = compute_dtype(args[0])
+def _by(backend: BackendName, **inputs: Tensor) -> Outputs:
+    dtype, device = compute_dtype(inputs["gates"]), inputs["gates"].device
     if backend != "triton":
-        return _apply(operations_of(backend, dtype), *args)
+        return _apply(operations_of(backend, dtype), **inputs)
     from nmt.ops.triton.operations import TritonOperations
 
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    outputs = _apply(TritonOperations(dtype), *(arg.to(device) for arg in args))
-    return tuple(out.to(args[0].device) for out in outputs)
+    gpu = "cuda" if torch.cuda.is_available() else "cpu"
+    outputs = _apply(TritonOperations(dtype), **{name: x.to(gpu) for name, x in inputs.items()})
+    return tuple(out.to(device) for out in outputs)
 
 
 OPERATIONS = [
@@ -45,22 +44,22 @@ OPERATIONS = [
 ]
 
 
-def _inputs(dtype: torch.dtype, conditional: bool = False) -> dict[str, Tensor]:
-    """Of the operation, in its order; the weights of a transition are the last two."""
+def _inputs(dtype: torch.dtype, kind: str) -> dict[str, Tensor]:
     sizes = {
         **{"gates": (T, B, 3 * H), "state": (B, H), "keys": (B, S, K), "values": (B, S, M)},
-        **{"keep": (), "v": (K,), "W_c": (3 * H, M), "W_h": (3 * H, H), "b_h": (3 * H,)},
-        **{"W_q": (K, H)},
+        **{"v": (K,), "W_c": (3 * H, M), "W_h": (3 * H, H), "b_h": (3 * H,), "W_q": (K, H)},
     }
-    if conditional:
+    if kind == "conditional":
         sizes |= {"W_t": (3 * H, H), "b_t": (3 * H,)}
+    if kind == "luong":
+        sizes |= {"W_c": (3 * H, H), "W_fc": (H, M), "W_fs": (H, H)}
     drawn = {name: torch.randn(size, dtype=dtype) / 2 for name, size in sizes.items()}
     return {name: x.requires_grad_() for name, x in drawn.items()} | {"keep": KEEP}
 
 
 def _outputs_and_gradients(operation, inputs: dict[str, Tensor], with_each=True) -> list[Tensor]:
     """The outputs; the gradients of all of them together, then of each by itself."""
-    outputs = operation(*inputs.values())
+    outputs = operation(**inputs)
     shares = torch.Generator().manual_seed(1)
     sums = [(out * torch.randn(out.shape, generator=shares).to(out)).sum() for out in outputs]
     learned = [x for x in inputs.values() if x.requires_grad]
@@ -70,15 +69,15 @@ def _outputs_and_gradients(operation, inputs: dict[str, Tensor], with_each=True)
     return [*outputs, *itertools.chain(*gradients)]
 
 
-@pytest.mark.parametrize("conditional", [False, True], ids=["bahdanau", "conditional"])
+@pytest.mark.parametrize("kind", ["bahdanau", "conditional", "luong"])
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_equals_the_reference(operation: partial[Outputs], conditional: bool) -> None:
+def test_equals_the_reference(operation: partial[Outputs], kind: str) -> None:
     """With bf16 products nearly, in the dtypes that autocast would give."""
     reference = partial(_apply, Operations())
     for dtype, tolerance in ((torch.float64, 1e-10), (torch.float32, 2e-5)):
         if dtype == torch.float64 and operation.args == ("triton",):
             continue
-        inputs = _inputs(dtype, conditional)
+        inputs = _inputs(dtype, kind)
         expected, results = (_outputs_and_gradients(by, inputs) for by in (reference, operation))
         for correct, result in zip(expected, results, strict=True):
             assert result.dtype == correct.dtype
@@ -99,9 +98,12 @@ def test_equals_the_reference(operation: partial[Outputs], conditional: bool) ->
 def test_energies_of_all_steps_are_never_in_memory(operation: partial[Outputs]) -> None:
     """With 40 steps of 30 x 50 energies each nothing near 40 x 30 x 50 numbers is allocated."""
     shapes = [(40, 3, 6), (3, 2), (3, 30, 50), (3, 30, 2), (50,), (6, 2), (6, 2), (6,), (50, 2)]
-    drawn = [torch.randn(shape).requires_grad_() for shape in shapes]
+    names = ("gates", "state", "keys", "values", "v", "W_c", "W_h", "b_h", "W_q")
+    drawn = {
+        name: torch.randn(shape).requires_grad_() for name, shape in zip(names, shapes, strict=True)
+    }
     keep = torch.ones(3, 30, dtype=torch.bool)
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
-        operation(*drawn[:4], keep, *drawn[4:])[0].sum().backward()
+        operation(keep=keep, **drawn)[0].sum().backward()
     n_bytes = 4 * 40 * 3 * 30 * 50
     assert max(event.self_cpu_memory_usage for event in profiler.events()) < n_bytes / 8

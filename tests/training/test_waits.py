@@ -1,7 +1,4 @@
-"""Waits of the host for a GPU, counted on the pretend one: none in an update, one in a search step.
-
-`-s` prints the launches too.
-"""
+"""Waits of the host for a GPU, counted on the pretend one; `-s` prints the launches too."""
 
 import sys
 

@@ -41,6 +41,9 @@ class RNNState(State):
 AdvanceOutput = tuple[Float[Tensor, "B H"], AttentionOutput, RNNState]
 """The hidden state that the readout reads, the attention output and the next state."""
 
+GRUInputs = tuple[Float[Tensor, "T B G"], Float[Tensor, "B H"], DecoderWeights]
+"""The arguments gates, hidden and weights of Operations.attentional_gru."""
+
 
 class RNNDecoder(nn.Module, abc.ABC):
     """A recurrent decoder that attends to a memory at every step; see Seq2Seq for its methods.
@@ -81,6 +84,12 @@ class RNNDecoder(nn.Module, abc.ABC):
     def _advance(self, input_gates: Gates, state: RNNState) -> AdvanceOutput:
         """Run one step; `input_gates` are the pre-activations of `_input_cell.input_gates`."""
 
+    @abc.abstractmethod
+    def _gru_inputs(
+        self, embedded: Float[Tensor, "T B E"], state: RNNState, score: AdditiveScore
+    ) -> GRUInputs:
+        """Return the inputs of the operation for a decoder of one layer of GRUs."""
+
     @property
     def _input_cell(self) -> Cell:
         """The cell that reads the previous piece."""
@@ -105,7 +114,23 @@ class RNNDecoder(nn.Module, abc.ABC):
     def teacher_forced(
         self, tgt_in: Int[Tensor, "B T"], state: RNNState, with_weights: bool = False
     ) -> DecoderOutput:
-        """Run T steps one by one; input gates and features are computed for all steps at once."""
+        """Run T steps, with Operations.attentional_gru if it supports these options.
+
+        Input gates and features are computed for all steps at once.
+        """
+        ops = operations(self.backend, state.hidden)
+        is_one_gru = self.cell.is_gru and len(self.upper) == 0
+        score = self.attention.plain_additive_score() if is_one_gru else None
+        if score is not None and ops.has_attentional_gru:
+            embedded = self.dropout(self.embedding(tgt_in.t()))
+            gates, hidden, weights = self._gru_inputs(embedded, state, score)
+            memory = state.attention.expand_rows()
+            additive = AdditiveMemory(memory.keys, memory.values, memory.keep, score.v)
+            hidden, contexts, shares = ops.attentional_gru(gates, hidden, additive, weights)
+            features = self._features(hidden, embedded, contexts).transpose(0, 1)
+            heads = shares.transpose(0, 1).unsqueeze(1)
+            attended = AttentionOutput(contexts.transpose(0, 1), heads, memory, samples=None)
+            return self._output(features, [attended], with_weights)
         embedded = self.dropout(self.embedding(tgt_in))
         tops: list[Tensor] = []
         outputs: list[AttentionOutput] = []
@@ -190,32 +215,11 @@ class BahdanauDecoder(RNNDecoder):
         context = attended.context.squeeze(1)
         return context if isinstance(state, SearchState) else self._context_layer(context)
 
-    def teacher_forced(
-        self, tgt_in: Int[Tensor, "B T"], state: RNNState, with_weights: bool = False
-    ) -> DecoderOutput:
-        """Run all T steps, with Operations.attentional_gru if it supports these options."""
-        ops = operations(self.backend, state.hidden)
-        is_one_gru = self.cell.is_gru and len(self.upper) == 0
-        score = self.attention.plain_additive_score() if is_one_gru else None
-        if score is None or not ops.has_attentional_gru:
-            return super().teacher_forced(tgt_in, state, with_weights)
-        embedded = self.dropout(self.embedding(tgt_in.t()))
-        memory = state.attention.expand_rows()
-        hidden, contexts, weights = ops.attentional_gru(
-            self._input_cell.input_gates(embedded),
-            state.hidden[:, 0],
-            AdditiveMemory(memory.keys, memory.values, memory.keep, score.v),
-            self._weights(score),
-        )
-        features = self._features(hidden, embedded, contexts).transpose(0, 1)
-        heads = weights.transpose(0, 1).unsqueeze(1)
-        attended = AttentionOutput(contexts.transpose(0, 1), heads, memory, samples=None)
-        return self._output(features, [attended], with_weights)
-
-    def _weights(self, score: AdditiveScore) -> DecoderWeights:
-        W_c, gates = self._context_layer.weight, self.cell.hidden_gates
+    def _gru_inputs(self, embedded: Tensor, state: RNNState, score: AdditiveScore) -> GRUInputs:
+        W_c, hidden_gates = self._context_layer.weight, self.cell.hidden_gates
         assert isinstance(W_c, Tensor)
-        return DecoderWeights(W_c, gates.weight, gates.bias, score.query_weight)
+        weights = DecoderWeights(W_c, hidden_gates.weight, hidden_gates.bias, score.query_weight)
+        return self._input_cell.input_gates(embedded), state.hidden[:, 0], weights
 
 
 class ConditionalDecoder(BahdanauDecoder):
@@ -245,9 +249,10 @@ class ConditionalDecoder(BahdanauDecoder):
         after = self._after(bottom, state, attended.state)
         return after.top, attended, after
 
-    def _weights(self, score: AdditiveScore) -> DecoderWeights:
-        gates = self.transition.hidden_gates
-        return super()._weights(score)._replace(W_t=gates.weight, b_t=gates.bias)
+    def _gru_inputs(self, embedded: Tensor, state: RNNState, score: AdditiveScore) -> GRUInputs:
+        gates, hidden, weights = super()._gru_inputs(embedded, state, score)
+        transition = self.transition.hidden_gates
+        return gates, hidden, weights._replace(W_t=transition.weight, b_t=transition.bias)
 
 
 @dataclass(frozen=True)
@@ -281,6 +286,23 @@ class LuongDecoder(RNNDecoder):
         attended = self.attention(after.top.unsqueeze(1), state.attention)
         feed = torch.tanh(self.W_c(torch.cat([attended.context.squeeze(1), after.top], dim=-1)))
         return feed, attended, LuongState(after.hidden, after.cell, attended.state, feed)
+
+    def _gru_inputs(self, embedded: Tensor, state: RNNState, score: AdditiveScore) -> GRUInputs:
+        """Return inputs that begin with s_1: the operation attends first, and then runs the cell.
+
+        The last step's cell reads zeros, and its state is not used.
+        """
+        assert isinstance(state, LuongState)
+        assert self.cell.context_gates is not None
+        W_feed, hidden_gates = self.cell.context_gates.weight, self.cell.hidden_gates
+        first, *others = self.cell.input_gates(embedded)
+        first = first + self.cell.context_gates(state.feed)
+        hidden, _ = self.cell(first, state.layer(0), state.hidden[:, 0])
+        gates = torch.stack([*others, torch.zeros_like(first)])
+        n_units = self.W_c.out_features
+        W_fc, W_fs = self.W_c.weight.tensor_split([-n_units], dim=1)
+        weights = DecoderWeights(W_feed, hidden_gates.weight, hidden_gates.bias, score.query_weight)
+        return gates, hidden, weights._replace(W_fc=W_fc, W_fs=W_fs)
 
 
 _DECODERS: dict[str, type[RNNDecoder]] = {

@@ -84,23 +84,25 @@ class AttentionalGRU(torch.autograd.Function):
 
     The other arguments are gates, hidden, and the fields of AdditiveMemory and of DecoderWeights.
     The queries are computed from `query_states`: the states after the transition or, without one,
-    the states before the step.
+    the states before the step. `reads` is what W_c reads: f with input feeding, else the contexts.
     """
 
     @staticmethod
     def forward(ctx: Any, steps: GRUSteps, *inputs: Any) -> Any:
-        gates, hidden, keys, values, keep, v, W_c, W_h, b_h, W_q, W_t, b_t = inputs
+        gates, hidden, keys, values, keep, v, W_c, W_h, b_h, W_q, W_t, b_t, W_fc, W_fs = inputs
         compute, accumulate = steps.compute_dtype, steps.accumulate_dtype
         (n_steps, n_rows), size, n_keys = gates.shape[:2], hidden.shape[1], len(W_q)
+        has_feed = W_fs is not None
         # Triton launches kernels on the current GPU.
         with torch.cuda.device_of(gates), torch.autocast(gates.device.type, enabled=False):
             x, W_c_factor = gates.to(compute), W_c.to(compute)
-            W_s = torch.cat([W_q, n_first(W_h)]).to(compute)
+            W_s = torch.cat([W_q, *([W_fs] if has_feed else []), n_first(W_h)]).to(compute)
+            start = len(W_s) - 3 * size  # of the gates
             bias = _bias(b_h, accumulate)
             states = x.new_empty(n_steps + 1, n_rows, size)
             contexts = x.new_empty(n_steps, n_rows, values.shape[2])
             weights = x.new_empty(n_steps, n_rows, keys.shape[1], dtype=accumulate)
-            products = steps.allocate_products(x, n_steps, n_rows, n_keys + 3 * size)
+            products = steps.allocate_products(x, n_steps, n_rows, len(W_s))
             queries = weights.new_empty(n_steps, n_rows, n_keys)
             if products is not None:
                 queries = products[:, :, :n_keys]
@@ -111,6 +113,10 @@ class AttentionalGRU(torch.autograd.Function):
             if W_t is not None:
                 W_transition, bias_t = n_first(W_t).to(compute), _bias(b_t, accumulate)
                 query_states, saved_inner = torch.empty_like(states[1:]), torch.empty_like(saved)
+            reads = contexts
+            if has_feed:
+                W_feed = W_fc.to(compute).contiguous()
+                reads = x.new_empty(n_steps, n_rows, len(W_feed))
             states[0] = hidden
             current = hidden.to(accumulate).t().contiguous()
             factor = current.to(compute)
@@ -124,30 +130,36 @@ class AttentionalGRU(torch.autograd.Function):
                 out = None if products is None else products[t]
                 query_and_h = steps.product(W_s, factor, out)
                 attention.attend(t, query_and_h[:n_keys])
-                read = steps.product(W_c_factor, contexts[t].t())
+                if has_feed:
+                    feed = steps.product(W_feed, contexts[t].t()).to(accumulate)
+                    feed += query_and_h[n_keys:start]
+                    reads[t] = feed.mul_(2).sigmoid_().mul_(2).sub_(1).t()  # tanh
+                read = steps.product(W_c_factor, reads[t].t())
                 x_t, context = (x_t, read) if W_transition is None else (read, None)
                 current, factor = steps.gru_gates(
-                    x_t, context, query_and_h[n_keys:], bias, current, saved[t], states[t + 1]
+                    x_t, context, query_and_h[start:], bias, current, saved[t], states[t + 1]
                 )
-        results = queries, weights, contexts, states, saved, query_states, saved_inner
+        results = queries, weights, contexts, reads, states, saved, query_states, saved_inner
         # No tensors are stored on ctx itself, which outlives the backward pass.
-        ctx.save_for_backward(*memory, *results, W_c_factor, W_s, W_transition)
+        W_feed = W_feed if has_feed else None
+        ctx.save_for_backward(*memory, *results, W_c_factor, W_s, W_transition, W_feed)
         ctx.steps = steps
         ctx.set_materialize_grads(False)
-        return states[1:], contexts.to(values.dtype, copy=True), weights.to(keys.dtype, copy=True)
+        hidden = reads.clone() if has_feed else states[1:]
+        return hidden, contexts.to(values.dtype, copy=True), weights.to(keys.dtype, copy=True)
 
     @staticmethod
     @once_differentiable
     @without_autocast
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
         (
-            keys, values, keep, v, queries, weights, contexts, states, saved, query_states,
-            saved_inner, W_c, W_s, W_t,
+            keys, values, keep, v, queries, weights, contexts, reads, states, saved, query_states,
+            saved_inner, W_c, W_s, W_t, W_feed,
         ) = ctx.saved_tensors  # fmt: skip
         steps: GRUSteps = ctx.steps
         compute, accumulate = steps.compute_dtype, steps.accumulate_dtype
         n_steps, n_rows, size = states[1:].shape
-        n_keys, n_s = len(v), len(W_s)
+        n_keys, n_s, start = len(v), len(W_s), len(W_s) - 3 * size
         grad_states, grad_contexts, grad_weights = (
             n_steps * [None] if grad is None else grad.to(dtype).contiguous()
             for grad, dtype in zip(grads, (compute, compute, accumulate), strict=True)
@@ -156,7 +168,10 @@ class AttentionalGRU(torch.autograd.Function):
         attention = steps.attention_type(steps, memory, queries, weights, contexts)
         attention.begin_backward(grad_contexts, grad_weights)
         W_s_transposed, W_c_transposed = steps.transpose(W_s), steps.transpose(W_c)
-        grad_step = steps.empty(states, n_s + size, n_rows)  # of [q; h_n; r; z; x_n], at one step
+        if W_feed is not None:
+            W_feed_transposed = steps.transpose(W_feed)
+            grad_feeds, grad_states = grad_states, n_steps * [None]
+        grad_step = steps.empty(states, n_s + size, n_rows)  # of [q; f; h_n; r; z; x_n], one step
         grad_steps = steps.empty(states, n_s + size, n_steps, n_rows)
         grad_direct: Tensor = saved.new_zeros(size, n_rows)
         grad_bias = saved.new_zeros(4 * size)
@@ -168,9 +183,16 @@ class AttentionalGRU(torch.autograd.Function):
         for t in reversed(range(n_steps)):
             grad_direct = steps.gru_gates_backward(
                 grad_direct, grad_product, grad_states[t], saved[t], query_states[t],
-                grad_step[n_keys:], grad_steps[n_keys:, t], grad_bias,
+                grad_step[start:], grad_steps[start:, t], grad_bias,
             )  # fmt: skip
             grad_read = steps.product(W_c_transposed, grad_step[-3 * size :])
+            if W_feed is not None:
+                grad_feed = grad_step[n_keys:start].copy_(grad_read)
+                if (grad_out := grad_feeds[t]) is not None:
+                    grad_feed += grad_out.t()
+                grad_feed *= 1 - reads[t].t() ** 2
+                grad_steps[n_keys:start, t] = grad_feed
+                grad_read = steps.product(W_feed_transposed, grad_feed)
             attention.attend_backward(t, grad_read, grad_step[:n_keys], grad_steps[:n_keys, t])
             grad_product = steps.product(W_s_transposed, grad_step[:n_s])
             if W_t is not None:
@@ -180,10 +202,13 @@ class AttentionalGRU(torch.autograd.Function):
                 )  # fmt: skip
                 grad_product = steps.product(W_t_transposed, grad_inner[: 3 * size])
         assert grad_product is not None
-        grad_bias = steps.bias_gradient(grad_bias, grad_steps[n_keys:])
+        grad_bias = steps.bias_gradient(grad_bias, grad_steps[start:])
         grad_read, grad_s = grad_steps[-3 * size :], grad_steps[:n_s].flatten(1)
         grad_W_s = product(grad_s, query_states.flatten(0, 1))
         grad_x, grad_W_t, grad_b_t = grad_read, None, None
+        grad_W_fc = None
+        if W_feed is not None:
+            grad_W_fc = product(grad_steps[n_keys:start].flatten(1), contexts.flatten(0, 1))
         if W_t is not None:
             grad_x, grad_h = grad_inner_steps[size:], grad_inner_steps[: 3 * size].flatten(1)
             grad_W_t = n_last(product(grad_h, states[:-1].flatten(0, 1)))
@@ -197,12 +222,14 @@ class AttentionalGRU(torch.autograd.Function):
             torch.bmm(weights.permute(1, 2, 0), attention.grad_context_sums.transpose(0, 1)),
             None,
             grad_v,
-            product(grad_read.flatten(1), contexts.flatten(0, 1)),
-            n_last(grad_W_s[n_keys:]),
+            product(grad_read.flatten(1), reads.flatten(0, 1)),
+            n_last(grad_W_s[start:]),
             n_last(grad_bias[: 3 * size]),
             grad_W_s[:n_keys],
             grad_W_t,
             grad_b_t,
+            grad_W_fc,
+            None if W_feed is None else grad_W_s[n_keys:start],
         )
 
 
