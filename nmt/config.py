@@ -5,10 +5,11 @@ packages. This file defines the run, training and validation, and the checks bet
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from nmt.corpora.sources import DataConfig, StageConfig
 from nmt.device import Precision
@@ -18,7 +19,7 @@ from nmt.optim.losses import CrossEntropyConfig, GuidedAlignmentConfig, LossConf
 from nmt.optim.optimizers import MAX_LR, AdamConfig, EMAConfig, OptimizerConfig
 from nmt.optim.schedules import ConstantConfig, ScheduleConfig
 from nmt.search.search_config import SearchConfig
-from nmt.settings.base import Config, Conflict, UserPath, conflict_error
+from nmt.settings.base import Config, Conflict, UserPath
 from nmt.settings.config_file import Overrides, load_file, load_values
 from nmt.settings.recipes import config_path
 from nmt.settings.yaml_text import dump_yaml
@@ -181,13 +182,9 @@ class RunConfig(Config):
         default=SearchConfig(), description="decoding, for `nmt translate` and `nmt eval`"
     )
 
-    @model_validator(mode="after")
-    def _sections_agree(self) -> "RunConfig":
+    def _conflicts(self) -> Iterator[Conflict]:
         checks = (_training_end, _data, _stages, _tokenizer, _resampling, _guided_alignment, _model)
-        conflicts = [conflict for check in checks for conflict in check(self)]
-        if conflicts:
-            raise conflict_error(conflicts)
-        return self
+        return chain.from_iterable(check(self) for check in checks)
 
     @property
     def min_batch_size(self) -> int:

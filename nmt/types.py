@@ -76,6 +76,12 @@ class Encoded:
     word_spans: tuple[tuple[int, int], ...]
 
 
+def have_equal_fields(self: Any, other: object) -> bool:
+    """Return whether two instances of a dataclass have equal fields, arrays by element."""
+    pairs = ((getattr(self, member.name), getattr(other, member.name)) for member in fields(self))
+    return all(_same(*pair) for pair in pairs) if isinstance(other, type(self)) else NotImplemented
+
+
 @dataclass(frozen=True, slots=True)
 class Attribution:
     """Attribution scores of the pieces that the model had read, for each of T predicted pieces.
@@ -91,8 +97,7 @@ class Attribution:
     prefix_scores: npt.NDArray[np.float32] = field(hash=False)
     contrast: str | None = None
 
-    def __eq__(self, other: object) -> bool:
-        return same_fields(self, other) if isinstance(other, Attribution) else NotImplemented
+    __eq__ = have_equal_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +131,7 @@ class Hypothesis:
     attribution: Attribution | None = None
     entropies: tuple[float, ...] = ()
 
-    def __eq__(self, other: object) -> bool:
-        return same_fields(self, other) if isinstance(other, Hypothesis) else NotImplemented
+    __eq__ = have_equal_fields
 
     def __repr__(self) -> str:
         """Show the shapes of the arrays instead of their values."""
@@ -176,12 +180,6 @@ class Translation:
         best = f": {_measured(self.hypotheses[0].hypothesis)}" if self.hypotheses else ""
         others = f", {len(self.hypotheses)} hypotheses" if len(self.hypotheses) > 1 else ""
         return f"<Translation {texts}{best}{others}>"
-
-
-def same_fields(ours: Any, theirs: Any) -> bool:
-    """Return whether two instances of a dataclass have equal fields, arrays by element."""
-    names = (member.name for member in fields(ours))
-    return all(_same(getattr(ours, name), getattr(theirs, name)) for name in names)
 
 
 def _same(ours: object, theirs: object) -> bool:

@@ -9,6 +9,7 @@ import functools
 import os
 import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,7 @@ from pydantic import AfterValidator, Field, RootModel, model_validator
 
 from nmt.corpora.sources import PairsConfig
 from nmt.errors import NEAR, ConfigError, did_you_mean
-from nmt.settings.base import Config, Conflict, conflict_error
+from nmt.settings.base import Config, Conflict
 from nmt.settings.config_file import load_file
 from nmt.types import SplitName
 
@@ -89,29 +90,21 @@ class CorpusEntry(Config):
     hash_split: HashSplit | None = Field(default=None, description="yields train, valid and test")
     files: dict[PlainName, CorpusFile] = Field(default={}, description="file name -> its sources")
 
-    @model_validator(mode="after")
-    def _splits_fit(self) -> "CorpusEntry":
-        conflicts: list[Conflict] = [
-            (f"splits.{name}", "allowed keys: file, columns, src, tgt")
-            for name, split in self.splits.items()
-            if any(key is not None for key in (split.corpus, split.first, split.sacrebleu))
-        ]
+    def _conflicts(self) -> Iterator[Conflict]:
+        for name, split in self.splits.items():
+            if any(key is not None for key in (split.corpus, split.first, split.sacrebleu)):
+                yield f"splits.{name}", "allowed keys: file, columns, src, tgt"
         if self.embedded and self.files:
-            conflicts.append(("files", "an embedded corpus is never downloaded: it has no files"))
-        conflicts += [
-            (f"joined.{name}", f"there is no split '{part}'")
-            for name, parts in self.joined.items()
-            for part in parts
-            if part not in self.splits
-        ]
+            yield "files", "an embedded corpus is never downloaded: it has no files"
+        for name, parts in self.joined.items():
+            for part in parts:
+                if part not in self.splits:
+                    yield f"joined.{name}", f"there is no split '{part}'"
         if self.hash_split is not None and self.hash_split.of not in self.splits:
-            conflicts.append(("hash_split.of", f"there is no split '{self.hash_split.of}'"))
+            yield "hash_split.of", f"there is no split '{self.hash_split.of}'"
         counts = Counter(self.split_names)
         if duplicates := sorted(name for name, n in counts.items() if n > 1):
-            conflicts.append(("splits", f"two splits are called {', '.join(duplicates)}"))
-        if conflicts:
-            raise conflict_error(conflicts)
-        return self
+            yield "splits", f"two splits are called {', '.join(duplicates)}"
 
     @property
     def split_names(self) -> list[str]:

@@ -1,13 +1,13 @@
 """The config of the corpora of a run: the sources of the sentence pairs of each split."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from nmt.corpora.languages import check_language
-from nmt.settings.base import Config, Conflict, UserPath, conflict_error
+from nmt.settings.base import Config, Conflict, UserPath
 from nmt.text.noise import NoiseConfig
 from nmt.text.subword_sampling import SubwordSamplingConfig
 from nmt.types import EvalExample, SentencePair, SplitName
@@ -290,28 +290,22 @@ class DataConfig(Config):
 
     _are_codes = field_validator("src_lang", "tgt_lang")(check_language)
 
-    @model_validator(mode="after")
-    def _mixtures_and_stages_agree(self) -> "DataConfig":
-        conflicts: list[Conflict] = [
-            (f"{name}.mix", "only data.train may be a mixture")
-            for name, split in (("valid", self.valid), ("test", self.test))
-            if split is not None and split.mix is not None
-        ]
+    def _conflicts(self) -> Iterator[Conflict]:
+        for name, split in (("valid", self.valid), ("test", self.test)):
+            if split is not None and split.mix is not None:
+                yield f"{name}.mix", "only data.train may be a mixture"
         n_mixed, before = len(self.train.mix or ()) if self.train else 0, 0
         for number, stage in enumerate(self.stages):
             if stage.from_step <= before:
                 problem = f"got {stage.from_step}, allowed: > {before} (the previous stage)"
-                conflicts.append((f"stages.{number}.from_step", problem))
+                yield f"stages.{number}.from_step", problem
             if stage.weights is not None and len(stage.weights) != n_mixed:
                 problem = (
                     f"got {len(stage.weights)} shares, allowed: {n_mixed}, one for each corpus of "
                     "data.train.mix"
                 )
-                conflicts.append((f"stages.{number}.weights", problem))
+                yield f"stages.{number}.weights", problem
             before = stage.from_step
-        if conflicts:
-            raise conflict_error(conflicts)
-        return self
 
     def stage_at(self, step: int) -> int:
         """Return the number of the stage after `step` updates: 1 for the first, 0 before it."""

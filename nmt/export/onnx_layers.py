@@ -33,14 +33,10 @@ class OnnxLayers(nn.Module):
         self.hidden, self.directions = layers.hidden_size, len(layers.suffixes)
         self.layers = nn.ParameterList()
         for i in range(layers.num_layers):
-            weights = layers.weights(i)
-            self.layers.append(self._stack([w_ih for w_ih, _, _, _ in weights]))
-            self.layers.append(self._stack([w_hh for _, w_hh, _, _ in weights]))
-            input_bias = self._stack([b_ih for _, _, b_ih, _ in weights])
-            hidden_bias = self._stack([b_hh for _, _, _, b_hh in weights])
-            self.layers.append(torch.cat([input_bias, hidden_bias], dim=1))
+            w_ih, w_hh, b_ih, b_hh = map(self._stack, zip(*layers.weights(i), strict=True))
+            self.layers.extend([w_ih, w_hh, torch.cat([b_ih, b_hh], dim=1)])
 
-    def _stack(self, weights: list[Tensor]) -> Float[Tensor, "directions G *I"]:
+    def _stack(self, weights: tuple[Tensor, ...]) -> Float[Tensor, "directions G *I"]:
         """Return the weights of all directions, with the gates in the order of ONNX."""
         parts = (weight.detach().chunk(len(self.order)) for weight in weights)
         return torch.stack([torch.cat([gates[i] for i in self.order]) for gates in parts])

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from matplotlib.figure import Figure
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from nmt.lab.captioner import CaptionBatch, Captioner, PictureEncoder, annotate, describe, train
 from nmt.lab.captioning.evaluation import (
@@ -30,7 +30,7 @@ from nmt.models.attention.kinds import AttentionConfig
 from nmt.models.attention.scores import AdditiveConfig
 from nmt.models.recurrent.rnn_config import RecurrentConfig
 from nmt.search.search_config import SearchConfig
-from nmt.settings.base import conflict_error
+from nmt.settings.base import Conflict
 
 _ASPECTS: tuple[Aspect, ...] = ("size", "colour", "shape")
 _DRAWN_RELATIONS = ("left", "between", "alike")
@@ -58,13 +58,9 @@ class CaptionsOptions(Options):
     )
     beam: int = Field(default=1, ge=1, description="beam size of the search; 1 is greedy")
 
-    @model_validator(mode="after")
-    def _attention_fits(self) -> "CaptionsOptions":
-        conflicts = list(self.attention.conflicts(self.hidden, self.annotation))
-        if conflicts:
-            hint = "; in this experiment, set hidden or annotation"
-            raise conflict_error([(f"attention.{key}", why + hint) for key, why in conflicts])
-        return self
+    def _conflicts(self) -> Iterator[Conflict]:
+        for key, problem in self.attention.conflicts(self.hidden, self.annotation):
+            yield f"attention.{key}", f"{problem}; in this experiment, set hidden or annotation"
 
 
 def training_batches(

@@ -4,7 +4,7 @@ A function f of a sequence is permutation-equivariant if f(PX) = P f(X) for ever
 docs/lab/equivariance.md has the proof for self-attention (arXiv 1706.03762, section 3.5).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.patches import Rectangle
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 from torch import Tensor, nn
 
 from nmt.explain.colours import BLUE, ORANGE
@@ -25,7 +25,7 @@ from nmt.models.catalog import initialise
 from nmt.models.transformer.multi_head import MultiHead
 from nmt.models.transformer.positions import sinusoids
 from nmt.ops.masks import masked_softmax
-from nmt.settings.base import conflict_error
+from nmt.settings.base import Conflict
 
 BARE_ATTENTION = "softmax(X Xᵀ) X"
 ATTENTION = "self-attention"
@@ -55,12 +55,9 @@ class EquivarianceOptions(Options):
             raise ValueError(f"got '{sentence}', allowed: 2 to 24 different words")
         return sentence
 
-    @model_validator(mode="after")
-    def _heads_divide_size(self) -> "EquivarianceOptions":
+    def _conflicts(self) -> Iterator[Conflict]:
         if self.size % self.heads:
-            problem = f"got {self.heads}, allowed: a divisor of size ({self.size})"
-            raise conflict_error([("heads", problem)])
-        return self
+            yield "heads", f"got {self.heads}, allowed: a divisor of size ({self.size})"
 
 
 @dataclass(frozen=True)
@@ -131,9 +128,6 @@ def run(options: EquivarianceOptions) -> EquivarianceResult:
             y, heads = attention(batch, attention.project(batch), with_weights=True)
             return y.squeeze(0), heads.squeeze(0).mean(dim=0)
 
-        def attention_with_positions(x: Float[Tensor, "S D"]) -> tuple[Tensor, Tensor]:
-            return self_attention(x + sinusoids(*x.shape).to(x))
-
         def recurrence(x: Float[Tensor, "S D"]) -> tuple[Tensor, Tensor]:
             """Return the output, with the gradient norms of each summed output as weights."""
             with torch.enable_grad():
@@ -150,7 +144,7 @@ def run(options: EquivarianceOptions) -> EquivarianceResult:
         layers: dict[str, tuple[Layer, nn.Module | None]] = {
             BARE_ATTENTION: (bare_attention, None),
             ATTENTION: (self_attention, attention),
-            POSITIONS: (attention_with_positions, attention),
+            POSITIONS: (lambda x: self_attention(x + sinusoids(*x.shape).to(x)), attention),
             RECURRENCE: (recurrence, gru),
             DENSE: (fully_connected, full),
         }

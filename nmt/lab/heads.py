@@ -5,6 +5,7 @@ Each position must attend to a near card and to a far card (nmt/lab/cards.py). H
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -14,14 +15,14 @@ import torch
 from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor
 
 from nmt.explain.colours import CYCLE, GREY
 from nmt.lab.cards import CardOptions, CardReader, Cards, draw_cards, losses, train
 from nmt.lab.experiment import Experiment, NonEmptyTuple, Result, one_thread
 from nmt.lab.figure import heat_map, new_figure
-from nmt.settings.base import conflict_error
+from nmt.settings.base import Conflict
 
 QUESTIONS = ("near", "far")
 _TEST_SEQUENCES = 256
@@ -35,13 +36,10 @@ class HeadsOptions(CardOptions):
         default=(1, 2, 4, 8), description="numbers of heads to compare; each must divide `size`"
     )
 
-    @model_validator(mode="after")
-    def _heads_divide_size(self) -> "HeadsOptions":
-        allowed = f"allowed: divisors of size ({self.size})"
-        conflicts = [("heads", f"got {n}, {allowed}") for n in self.heads if self.size % n]
-        if conflicts:
-            raise conflict_error(conflicts)
-        return self
+    def _conflicts(self) -> Iterator[Conflict]:
+        for n in self.heads:
+            if self.size % n:
+                yield "heads", f"got {n}, allowed: divisors of size ({self.size})"
 
 
 @dataclass(frozen=True)

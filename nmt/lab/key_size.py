@@ -6,6 +6,7 @@ a name. Queries and keys start from N(0, 1), so q^T k has variance d (arXiv 1706
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy.typing as npt
 import torch
 from jaxtyping import Float, Int
 from matplotlib.figure import Figure
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor, nn
 
 from nmt.explain.colours import CYCLE, GREY
@@ -22,7 +23,7 @@ from nmt.lab.figure import new_figure
 from nmt.lab.scaling import CONFIGS, Kind, Kinds, Sizes
 from nmt.models.attention.base import Attention
 from nmt.models.catalog import initialise
-from nmt.settings.base import conflict_error
+from nmt.settings.base import Conflict
 
 _ANSWERS = 8
 _VALUE_SIZE = 16
@@ -45,12 +46,9 @@ class KeySizeOptions(Options):
     batch: int = Field(default=8, gt=0, description="memories per update, with a query per item")
     lr: float = Field(default=0.003, gt=0, description="learning rate of Adam")
 
-    @model_validator(mode="after")
-    def _names_are_enough(self) -> "KeySizeOptions":
+    def _conflicts(self) -> Iterator[Conflict]:
         if self.items > self.names:
-            problem = f"got {self.items}, allowed: at most names ({self.names})"
-            raise conflict_error([("items", problem)])
-        return self
+            yield "items", f"got {self.items}, allowed: at most names ({self.names})"
 
 
 class Retrieval(nn.Module):

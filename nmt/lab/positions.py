@@ -1,5 +1,6 @@
 """Sinusoidal positions as a counter of waves and as rotations, compared with other encodings."""
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Annotated
 
@@ -11,14 +12,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.ticker import NullLocator
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor
 
 from nmt.explain.colours import GREY, ORANGE
 from nmt.lab.experiment import Experiment, NonEmptyTuple, Options, Result
 from nmt.lab.figure import new_figure, signed_heat_map
 from nmt.models.transformer.positions import rotation, sinusoids
-from nmt.settings.base import conflict_error
+from nmt.settings.base import Conflict
 
 _COUNT = 16  # rows of the binary counter
 _BITS = 4
@@ -41,12 +42,10 @@ class PositionsOptions(Options):
     )
     positions: int = Field(default=1000, ge=2, le=4000, description="positions in the statistics")
 
-    @model_validator(mode="after")
-    def _columns_exist(self) -> "PositionsOptions":
+    def _conflicts(self) -> Iterator[Conflict]:
         if max(self.columns) >= self.size:
-            problem = f"got {max(self.columns)}, allowed: 0 to {self.size - 1} (size - 1)"
-            raise conflict_error([("columns", problem)])
-        return self
+            allowed = f"0 to {self.size - 1} (size - 1)"
+            yield "columns", f"got {max(self.columns)}, allowed: {allowed}"
 
 
 @dataclass(frozen=True)

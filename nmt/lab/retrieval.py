@@ -35,6 +35,7 @@ Query = Float64[Tensor, "1 D"]
 Keys = Float64[Tensor, "S D"]
 Scores = Float64[Tensor, " S"]
 SCORES: tuple[Score, ...] = ("dot", "cosine")
+_PRICES = torch.tensor(list(SHOP.values()), dtype=torch.float64)
 _COLOURS = {"dot": ORANGE, "cosine": BLUE}
 _TEMPERATURES = [0.01, 0.1, 0.3, 1.0, 100.0]  # of the weight maps
 _GRID = torch.logspace(-2.5, 2.0, 91, dtype=torch.float64)
@@ -69,16 +70,12 @@ class RetrievalResult(Result):
     weights: dict[Score, Float64[Tensor, "T S"]]
     prices: dict[Score, Float64[Tensor, " grid"]]
 
-    @property
-    def identity_error(self) -> float:
-        """The maximum over the keys of |q . k - |q| |k| cos(q, k)|."""
-        product = self.query_length * self.lengths * self.scores["cosine"]
-        return float((self.scores["dot"] - product).abs().max())
-
     def content(self) -> dict[str, object]:
+        # The difference is the maximum over the keys of |q . k - |q| |k| cos(q, k)|.
+        products = self.query_length * self.lengths * self.scores["cosine"]
         return {
             "exact_price": self.exact_price,
-            "average_price": _prices().mean().item(),
+            "average_price": _PRICES.mean().item(),
             "query_length": self.query_length,
             "products": {
                 name: {
@@ -88,20 +85,12 @@ class RetrievalResult(Result):
                 }
                 for i, (name, price) in enumerate(SHOP.items())
             },
-            "dot_minus_lengths_times_cosine": self.identity_error,
-            "best": {score: self.best_product(score) for score in SCORES},
+            "dot_minus_lengths_times_cosine": float((self.scores["dot"] - products).abs().max()),
+            "best": {score: list(SHOP)[int(self.scores[score].argmax())] for score in SCORES},
             "weights": {score: values.numpy() for score, values in self.weights.items()},
             "grid_of_temperatures": _GRID.numpy(),
             "prices": {score: values.numpy() for score, values in self.prices.items()},
         }
-
-    def best_product(self, score: Score) -> str:
-        """Return the product with the largest score, or the first such product."""
-        return list(SHOP)[int(self.scores[score].argmax())]
-
-
-def _prices() -> Scores:
-    return torch.tensor(list(SHOP.values()), dtype=torch.float64)
 
 
 def vectors(query: str) -> tuple[Query, Keys]:
@@ -141,7 +130,7 @@ def run(options: RetrievalOptions) -> RetrievalResult:
         lengths=keys.norm(dim=1),
         query_length=float(query.norm()),
         weights={score: rows(score, _TEMPERATURES) for score in SCORES},
-        prices={score: rows(score, _GRID.tolist()) @ _prices() for score in SCORES},
+        prices={score: rows(score, _GRID.tolist()) @ _PRICES for score in SCORES},
     )
 
 
@@ -161,7 +150,7 @@ def draw(result: RetrievalResult) -> Figure:
     axes = right.subplots()
     for score, prices in result.prices.items():
         axes.semilogx(_GRID, prices, color=_COLOURS[score], label=f"soft look-up by {score}")
-    average = float(_prices().mean())
+    average = float(_PRICES.mean())
     axes.axhline(average, color=GREEN, linestyle="--", label=f"average pooling: {average:.1f}")
     axes.set(title="Retrieved price", xlabel="temperature T", ylabel="price", ylim=(0, 105))
     axes.legend(loc="upper right")

@@ -6,6 +6,7 @@ is the number of layers or steps that connect the two ends of the sequence.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 
 import torch
 from jaxtyping import Float
@@ -96,7 +97,8 @@ class DilatedConvolution(SequenceLayer):
         self.theory = TheoreticalCosts(
             "k n d²", 1, lambda n: kernel * n * d * d,
             "1", lambda n: 1,
-            "log_k n", lambda n: _power_at_least(n, kernel),
+            # the smallest p >= 1 with k^p >= n; a logarithm would have rounding errors
+            "log_k n", lambda n: next(p for p in count(1) if kernel**p >= n),
         )  # fmt: skip
 
     def forward(self, x: Vectors) -> Vectors:
@@ -186,11 +188,3 @@ def memory_of(x: Vectors) -> Memory:
 def _layers_across(n: int, reach: int) -> int:
     """Return the number of layers that connect n positions, with `reach` to each side per layer."""
     return -(-(n - 1) // reach)
-
-
-def _power_at_least(n: int, base: int) -> int:
-    """Return the smallest p >= 1 with base^p >= n. A logarithm would have rounding errors."""
-    power, reach = 1, base
-    while reach < n:
-        power, reach = power + 1, reach * base
-    return power

@@ -115,7 +115,9 @@ def unpack(archive: Path) -> Path:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     try:
         with open_zip(archive) as zip_file:
-            for member in _checked(zip_file, archive):
+            for problem in _problems(zip_file, archive):
+                raise CheckpointError(f"{archive}: not a packed run: {problem}")
+            for member in zip_file.infolist():
                 path = folder / member.filename
                 check_inside(path, folder, CheckpointError)  # on Windows `C:x` is outside
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -126,32 +128,24 @@ def unpack(archive: Path) -> Path:
     return next(folder.iterdir())
 
 
-def _checked(zip_file: zipfile.ZipFile, archive: Path) -> Iterator[zipfile.ZipInfo]:
-    """Yield the members. Raises CheckpointError for names or sizes that `pack` does not write."""
+def _problems(zip_file: zipfile.ZipFile, archive: Path) -> Iterator[str]:
+    """Yield a description of names and sizes that `pack` does not write."""
     members = zip_file.infolist()
     if len(members) > MAX_MEMBERS:
-        raise CheckpointError(
-            f"{archive}: not a packed run: {len(members)} files, allowed: {MAX_MEMBERS}"
-        )
+        yield f"{len(members)} files, allowed: {MAX_MEMBERS}"
     tops = {member.filename.partition("/")[0] for member in members}
     names = {member.filename for member in members}
     if len(tops) != 1 or len(names) != len(members) or tops & {".", ".."}:
-        raise CheckpointError(f"{archive}: not a packed run: allowed: one folder, each file once")
+        yield "allowed: one folder, each file once"
     for member in members:
         if not _MEMBER.fullmatch(member.filename) or member.compress_type not in _METHODS:
-            raise CheckpointError(
-                f"{archive}: not a packed run: it contains {member.filename!r}; `nmt runs pack` "
-                "writes packed runs"
-            )
+            yield f"it contains {member.filename!r}; `nmt runs pack` writes packed runs"
     n_bytes = archive.stat().st_size
     largest = min(MAX_BYTES, MAX_RATIO * n_bytes)
     if sum(member.file_size for member in members) > largest:
-        raise CheckpointError(
-            f"{archive}: not a packed run: unpacks to more than {largest:,} bytes"
-        )
+        yield f"unpacks to more than {largest:,} bytes"
     if sum(member.compress_size for member in members) > n_bytes:
-        raise CheckpointError(f"{archive}: not a packed run: its files overlap")
-    yield from members
+        yield "its files overlap"
 
 
 def _member(name: str, method: int) -> zipfile.ZipInfo:

@@ -1,5 +1,6 @@
 """The list of the runs in a folder: state, steps, best score, age and size of each run."""
 
+import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -86,8 +87,6 @@ def _size(run: RunDirectory) -> int:
     total = 0
     for folder, _, files in os.walk(run.path):
         for name in files:
-            try:
+            with contextlib.suppress(FileNotFoundError):  # a training has just deleted it
                 total += os.lstat(os.path.join(folder, name)).st_size
-            except FileNotFoundError:  # a training has just deleted it
-                continue
     return total

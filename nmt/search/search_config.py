@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from nmt.settings.base import Config, Conflict, conflict_error
+from nmt.settings.base import Config, Conflict
 
 MAX_PIECES = 100_000  # the largest bound of a translation's length, so that every search ends
 
@@ -135,12 +135,6 @@ class SearchConfig(Config):
     )
     batch_size: int = Field(default=64, ge=1, description="sentences translated at a time")
     allow_unk: bool = Field(default=True, description="whether <unk> may be produced")
-
-    @model_validator(mode="after")
-    def _agree(self) -> "SearchConfig":
-        if conflicts := list(self._conflicts()):
-            raise conflict_error(conflicts)
-        return self
 
     def _conflicts(self) -> Iterator[Conflict]:
         if self.n_best > self.max_n_best and self.sampling is None:

@@ -1,17 +1,33 @@
 """Base class of every section of a configuration."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, model_validator
 from pydantic_core import PydanticCustomError
+
+Conflict = tuple[str, str]
+"""A key whose value contradicts other settings, and the description of the problem.
+
+The key is relative to the validated section, such as `attention.kind`.
+"""
 
 
 class Config(BaseModel):
     """Base class of every configuration class: frozen, and unknown keys are an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="after")
+    def _keys_agree(self) -> Self:
+        if conflicts := list(self._conflicts()):
+            raise conflict_error(conflicts)
+        return self
+
+    def _conflicts(self) -> Iterable[Conflict]:
+        """Yield the conflicts between keys that are valid one by one."""
+        return ()
 
 
 def _expanded(path: Path) -> Path:
@@ -23,12 +39,6 @@ def _expanded(path: Path) -> Path:
 
 UserPath = Annotated[Path, AfterValidator(_expanded)]
 """A path from the user, in which `~` is expanded to the home folder."""
-
-Conflict = tuple[str, str]
-"""A key whose value contradicts other settings, and the description of the problem.
-
-The key is relative to the validated section, such as `attention.kind`.
-"""
 
 
 def conflict_error(conflicts: Sequence[Conflict]) -> PydanticCustomError:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import sentencepiece
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from nmt.errors import ConfigError, DataError
-from nmt.settings.base import Conflict, UserPath, conflict_error
+from nmt.settings.base import Conflict, UserPath
 from nmt.text import normalisation
 from nmt.text.case_markup import CAPITAL, MARKS, UPPER, mark_case, restore_case
 from nmt.text.sentencepiece_model import check_model
@@ -74,22 +74,15 @@ class SentencePieceConfig(BaseTokenizerConfig):
     )
     tgt_model: UserPath | None = Field(default=None, description="the same for the target")
 
-    @model_validator(mode="after")
-    def _learned_or_given(self) -> "SentencePieceConfig":
+    def _conflicts(self) -> Iterator[Conflict]:
         if self.src_model is None and self.tgt_model is None:
-            return self
-        conflicts: list[Conflict] = [
-            (key, "applies to learned pieces, but src_model is set: leave it out")
-            for key in ("model_type", "vocab_size", "character_coverage", "byte_fallback")
-            if getattr(self, key) != type(self).model_fields[key].default
-        ]
+            return
+        for key in ("model_type", "vocab_size", "character_coverage", "byte_fallback"):
+            if getattr(self, key) != type(self).model_fields[key].default:
+                yield key, "applies to learned pieces, but src_model is set: leave it out"
         if self.src_model is None or (self.tgt_model is not None) == self.joint:
             key = "src_model" if self.src_model is None else "tgt_model"
-            allowed = "allowed: src_model and tgt_model, or src_model alone with joint: true"
-            conflicts.append((key, allowed))
-        if conflicts:
-            raise conflict_error(conflicts)
-        return self
+            yield key, "allowed: src_model and tgt_model, or src_model alone with joint: true"
 
     @property
     def model_files(self) -> tuple[ModelFile, ModelFile] | None:

@@ -10,12 +10,7 @@ from nmt.names import AttributionMethod
 from nmt.text.word_pieces import pieces_by_word
 from nmt.translation.heads import Head
 from nmt.translation.words import AttentionTable, Level, attention_table, axis_texts, merge_words
-from nmt.types import Encoded, Translation, same_fields
-
-
-def _have_equal_fields(self: object, other: object) -> bool:
-    """Return whether two records have equal fields, arrays element by element."""
-    return same_fields(self, other) if isinstance(other, type(self)) else NotImplemented
+from nmt.types import Encoded, Translation, have_equal_fields
 
 
 @dataclass(frozen=True)
@@ -29,7 +24,7 @@ class SelfAttentionRecord:
     head_names: tuple[str, ...]
     heads: Float32[np.ndarray, "N L L"] = field(repr=False, hash=False)
 
-    __eq__ = _have_equal_fields
+    __eq__ = have_equal_fields
 
 
 @dataclass(frozen=True)
@@ -50,7 +45,7 @@ class AttributionRecord:
     prefix_scores: Float32[np.ndarray, "T L"] = field(repr=False, hash=False)
     source_share: Float32[np.ndarray, " T"] | None = field(repr=False, hash=False)
 
-    __eq__ = _have_equal_fields
+    __eq__ = have_equal_fields
 
 
 @dataclass(frozen=True)
@@ -87,7 +82,7 @@ class AttentionRecord:
     )
     attribution: AttributionRecord | None = None
 
-    __eq__ = _have_equal_fields
+    __eq__ = have_equal_fields
 
 
 def attention(

@@ -113,8 +113,9 @@ def push(
 ) -> None:
     """Pack a run, and upload it with its model card to the Hugging Face Hub.
 
-    A missing repository is created, as a public one. `hf auth login` stores the token. Commands
-    that translate accept hf:USER/NAME as --run. The address of the commit is printed on stdout.
+    A missing repository is created, as a public one; an existing README.md is replaced. `hf auth
+    login` stores the token. Commands that translate accept hf:USER/NAME as --run. The address of
+    the commit is printed on stdout.
     """
     from nmt.evaluation.model_card import model_card
     from nmt.runs import hub

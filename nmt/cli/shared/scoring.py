@@ -21,16 +21,6 @@ if TYPE_CHECKING:
     from nmt.translation.translator import Translator
 
 
-def check_metric(name: str) -> None:
-    """Raise ConfigError unless `name` is a metric of translations."""
-    from nmt.evaluation.metrics import METRICS
-    from nmt.settings.config_file import load_plugins
-
-    load_plugins()
-    if name not in METRICS:
-        raise ConfigError(f"--metric: got '{name}', allowed: {', '.join(METRICS)}")
-
-
 @dataclass(frozen=True)
 class ScoreOptions:
     """Options that choose the test set and the metrics."""
@@ -65,8 +55,14 @@ class ScoreOptions:
 
     def metrics(self) -> tuple[str, ...]:
         """Return the requested metrics, or () without any. Raises ConfigError if one is unknown."""
-        for name in self.metric or ():
-            check_metric(name)
+        if self.metric:
+            from nmt.evaluation.metrics import METRICS
+            from nmt.settings.config_file import load_plugins
+
+            load_plugins()
+            for name in self.metric:
+                if name not in METRICS:
+                    raise ConfigError(f"--metric: got '{name}', allowed: {', '.join(METRICS)}")
         flags = {"bleu": self.bleu, "chrf": self.chrf, "multi30k": self.multi30k_style}
         names = (name for name, is_wanted in flags.items() if is_wanted)
         return tuple(dict.fromkeys([*names, *(self.metric or ())]))

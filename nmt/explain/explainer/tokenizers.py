@@ -30,7 +30,7 @@ def tokenizer_data(tokenizer: Tokenizer) -> dict[str, object]:
     config = tokenizer.config
     patterns = None
     if has_typography(tokenizer.lang):
-        patterns = {name: _in_javascript(text) for name, text in FRENCH_PATTERNS.items()}
+        patterns = {k: _UNITS.sub(_in_javascript, text) for k, text in FRENCH_PATTERNS.items()}
     data: dict[str, object] = {
         "kind": config.kind,
         "lang": tokenizer.lang,
@@ -63,16 +63,13 @@ def tokenizer_data(tokenizer: Tokenizer) -> dict[str, object]:
     }
 
 
-def _in_javascript(pattern: str) -> str:
-    """Translate a Python regular expression into a JavaScript one with the flag `u`.
+def _in_javascript(match: re.Match[str]) -> str:
+    """Translate a unit of a Python regular expression into JavaScript's, with the flag `u`.
 
     Possessive quantifiers become greedy, which must not change what the pattern matches. `\\b` must
     mark the beginning of a word.
     """
-    return _UNITS.sub(lambda match: _unit(match[0]), pattern)
-
-
-def _unit(unit: str) -> str:
+    unit = match[0]
     if unit == "(?P":
         return "(?"
     if len(unit) == 2 and unit[1] == "+" and unit[0] in "*+?}":

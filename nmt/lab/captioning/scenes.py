@@ -46,18 +46,6 @@ Pictures = Float[Tensor, "B 3 H W"]
 Point = tuple[float, float]
 
 
-def _circle(x: Plane, y: Plane) -> Plane:
-    return torch.hypot(x, y) - 0.92
-
-
-def _square(x: Plane, y: Plane) -> Plane:
-    return torch.maximum(x.abs(), y.abs()) - 0.7
-
-
-def _triangle(x: Plane, y: Plane) -> Plane:
-    return torch.maximum(math.sqrt(0.75) * x.abs() - 0.5 * y, y) - 0.5
-
-
 def _heart(x: Plane, y: Plane) -> Plane:
     """Two circular lobes above a square that stands on its corner and touches them."""
     x = x.abs()
@@ -88,9 +76,9 @@ def _moon(x: Plane, y: Plane) -> Plane:
 
 
 SHAPES: dict[str, Callable[[Plane, Plane], Plane]] = {
-    "circle": _circle,
-    "square": _square,
-    "triangle": _triangle,
+    "circle": lambda x, y: torch.hypot(x, y) - 0.92,
+    "square": lambda x, y: torch.maximum(x.abs(), y.abs()) - 0.7,
+    "triangle": lambda x, y: torch.maximum(math.sqrt(0.75) * x.abs() - 0.5 * y, y) - 0.5,
     "heart": _heart,
     "star": _star,
     "cross": _cross,
