@@ -69,7 +69,10 @@ class NoiseConfig(Config):
 
     @property
     def is_on(self) -> bool:
-        return self != NoiseConfig()
+        return self != _NO_NOISE
+
+
+_NO_NOISE = NoiseConfig()
 
 
 def add_noise(text: str, config: NoiseConfig, rng: random.Random) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import torch
 from jaxtyping import Float
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor, nn
 
 from nmt.models.attention.base import Attention
@@ -14,7 +14,7 @@ from nmt.models.attention.options import AttentionOptions
 from nmt.models.attention.scores import ScaledDotConfig, ScoreKind
 from nmt.models.shapes import Annotations, Contexts, HeadScores, Keys, Queries, Values
 from nmt.ops.backend import BackendName
-from nmt.settings.base import Conflict, conflict_error
+from nmt.settings.base import Conflict
 
 
 class MultiHeadConfig(AttentionOptions):
@@ -36,21 +36,17 @@ class MultiHeadConfig(AttentionOptions):
         default=ScaledDotConfig(), description="the score within each head, and its options"
     )
 
-    @model_validator(mode="after")
-    def _options_stand_outside(self) -> "MultiHeadConfig":
-        conflicts = [
-            (f"over.{name}", f"applies to all heads, so set {name} next to over, not inside it")
-            for name, field in AttentionOptions.model_fields.items()
-            if name != "kind" and getattr(self.over, name) != field.default
-        ]
+    def _conflicts(self) -> Iterator[Conflict]:
+        yield from super()._conflicts()
+        for name, field in AttentionOptions.model_fields.items():
+            if name != "kind" and getattr(self.over, name) != field.default:
+                problem = f"applies to all heads, so set {name} next to over, not inside it"
+                yield f"over.{name}", problem
         if self.size is not None:
-            conflicts += self._division(self.size, "size")
+            yield from self._division(self.size, "size")
         if self.over.kind == "location":
             problem = "'location' does not read keys, allowed within heads: a score that does"
-            conflicts.append(("over.kind", problem))
-        if conflicts:
-            raise conflict_error(conflicts)
-        return self
+            yield "over.kind", problem
 
     def _division(self, size: int, key: str) -> Iterator[Conflict]:
         n = self.heads

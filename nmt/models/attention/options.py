@@ -3,7 +3,7 @@
 import abc
 from collections.abc import Iterator
 
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import nn
 
 from nmt.models.attention.base import Attention
@@ -12,7 +12,7 @@ from nmt.models.attention.span import GlobalConfig, SpanConfig
 from nmt.models.attention.weighting import SoftConfig, WeightingConfig
 from nmt.ops.backend import BackendName
 from nmt.ops.dropout import Dropout
-from nmt.settings.base import Config, Conflict, conflict_error
+from nmt.settings.base import Config, Conflict
 
 
 class AttentionOptions(Config, abc.ABC):
@@ -41,12 +41,10 @@ class AttentionOptions(Config, abc.ABC):
         "sum_i (1 - sum_t weights_ti)^2 (arXiv 1502.03044, equation 14)",
     )
 
-    @model_validator(mode="after")
-    def _penalty_has_a_gradient(self) -> "AttentionOptions":
+    def _conflicts(self) -> Iterator[Conflict]:
         if self.doubly_stochastic and self.weights.kind == "hard":
             problem = "weights 'hard' have no gradient, allowed: soft, sparsemax or hard_gumbel"
-            raise conflict_error([("doubly_stochastic", problem)])
-        return self
+            yield "doubly_stochastic", problem
 
     @abc.abstractmethod
     def build_core(self, query_size: int, memory_size: int, backend: BackendName) -> Attention:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from jaxtyping import Bool, Float, Int
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor
 
 from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput
@@ -11,7 +11,7 @@ from nmt.models.recurrent.cells import CELLS
 from nmt.models.recurrent.decoder import RNNState, build_decoder
 from nmt.models.recurrent.encoder import RNNEncoder
 from nmt.models.recurrent.rnn_config import EncoderConfig, RecurrentConfig
-from nmt.settings.base import Conflict, conflict_error
+from nmt.settings.base import Conflict
 
 
 class RNNConfig(RecurrentConfig):
@@ -19,11 +19,29 @@ class RNNConfig(RecurrentConfig):
 
     encoder: EncoderConfig = Field(default=EncoderConfig(), description="the recurrent encoder")
 
-    @model_validator(mode="after")
-    def _parts_agree(self) -> "RNNConfig":
-        if conflicts := list(_conflicts(self)):
-            raise conflict_error(conflicts)
-        return self
+    def _conflicts(self) -> Iterator[Conflict]:
+        decoder, units = self.decoder, self.memory_size
+        for key, problem in self.attention.conflicts(self.hidden, units):
+            yield f"attention.{key}", problem
+        if decoder.initial_state == "copy" and units != self.hidden:
+            yield (
+                "decoder.initial_state",
+                f"'copy' needs encoder states of the decoder's size: got {units} (the encoder's, "
+                f"summed over directions), allowed: {self.hidden} (hidden)",
+            )
+        if decoder.initial_state == "tanh_backward" and not self.encoder.bidirectional:
+            yield "decoder.initial_state", "'tanh_backward' needs encoder.bidirectional: true"
+        copies_cell = decoder.initial_state == "copy" and CELLS[decoder.cell].has_cell_state
+        if copies_cell and not CELLS[self.encoder.cell].has_cell_state:
+            yield (
+                "decoder.initial_state",
+                f"'copy' to a decoder with cell '{decoder.cell}' needs an encoder with the same "
+                f"cell: got '{self.encoder.cell}', which has no cell state to copy",
+            )
+        width, tied = decoder.readout.width(self.hidden), self.tie_embeddings
+        if tied != "none" and width != self.embedding:
+            sizes = f"got {width}, allowed: {self.embedding} (embedding)"
+            yield "tie_embeddings", f"'{tied}' needs a readout of the embedding's size: {sizes}"
 
     @property
     def memory_size(self) -> int:
@@ -33,31 +51,6 @@ class RNNConfig(RecurrentConfig):
     def build(self, src_vocab: int, tgt_vocab: int) -> Seq2Seq:
         """Build the model for vocabularies of these sizes; catalog.build_model initialises it."""
         return RNNSeq2Seq(self, src_vocab, tgt_vocab)
-
-
-def _conflicts(config: RNNConfig) -> Iterator[Conflict]:
-    decoder, units = config.decoder, config.memory_size
-    for key, problem in config.attention.conflicts(config.hidden, units):
-        yield f"attention.{key}", problem
-    if decoder.initial_state == "copy" and units != config.hidden:
-        yield (
-            "decoder.initial_state",
-            f"'copy' needs encoder states of the decoder's size: got {units} (the encoder's, "
-            f"summed over directions), allowed: {config.hidden} (hidden)",
-        )
-    if decoder.initial_state == "tanh_backward" and not config.encoder.bidirectional:
-        yield "decoder.initial_state", "'tanh_backward' needs encoder.bidirectional: true"
-    copies_cell = decoder.initial_state == "copy" and CELLS[decoder.cell].has_cell_state
-    if copies_cell and not CELLS[config.encoder.cell].has_cell_state:
-        yield (
-            "decoder.initial_state",
-            f"'copy' to a decoder with cell '{decoder.cell}' needs an encoder with the same cell: "
-            f"got '{config.encoder.cell}', which has no cell state to copy",
-        )
-    width, tied = decoder.readout.width(config.hidden), config.tie_embeddings
-    if tied != "none" and width != config.embedding:
-        sizes = f"got {width}, allowed: {config.embedding} (embedding)"
-        yield "tie_embeddings", f"'{tied}' needs a readout of the embedding's size: {sizes}"
 
 
 class RNNSeq2Seq(Seq2Seq):

@@ -1,11 +1,12 @@
 """The configuration of a Transformer's layers."""
 
+from collections.abc import Iterator
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from nmt.models.transformer.positions import PositionsConfig, SinusoidalConfig
-from nmt.settings.base import Config, conflict_error
+from nmt.settings.base import Config, Conflict
 
 
 class LayerConfig(Config):
@@ -44,23 +45,19 @@ class LayerConfig(Config):
         default=0.0, ge=0, lt=1, description="share of attention weights dropped"
     )
 
-    @model_validator(mode="after")
-    def _sizes_agree(self) -> "LayerConfig":
-        conflicts, heads, size = [], self.heads, self.size
+    def _conflicts(self) -> Iterator[Conflict]:
+        heads, size = self.heads, self.size
         if size % heads:
-            conflicts.append(("heads", f"got {heads}, allowed: a divisor of size ({size})"))
+            yield "heads", f"got {heads}, allowed: a divisor of size ({size})"
         elif self.positions.kind == "rotary" and self.head_size % 2:
             problem = (
                 f"got {heads}, allowed with positions 'rotary': a divisor of size ({size}) with "
                 "an even quotient"
             )
-            conflicts.append(("heads", problem))
+            yield "heads", problem
         if self.positions.kind == "sinusoidal" and size % 2:
             problem = f"got {size}, allowed: an even number with positions 'sinusoidal'"
-            conflicts.append(("size", problem))
-        if conflicts:
-            raise conflict_error(conflicts)
-        return self
+            yield "size", problem
 
     @property
     def head_size(self) -> int:

@@ -1,13 +1,13 @@
 """The encoder-decoder Transformer (Vaswani et al. 2017, arXiv 1706.03762)."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product, repeat
 from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor, nn
 
 from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput, mean_annotation
@@ -23,7 +23,7 @@ from nmt.models.transformer.self_attention import decoder_attention_inputs, enco
 from nmt.models.vocabulary import PieceEmbedding, TiedEmbeddings, VocabLinear
 from nmt.ops.backend import BACKEND_DESCRIPTION, BackendName
 from nmt.ops.dropout import Dropout
-from nmt.settings.base import conflict_error
+from nmt.settings.base import Conflict
 from nmt.types import AttentionKind
 
 
@@ -48,13 +48,12 @@ class TransformerConfig(LayerConfig):
     )
     backend: BackendName = Field(default="auto", description=BACKEND_DESCRIPTION)
 
-    @model_validator(mode="after")
-    def _attention_layer_exists(self) -> "TransformerConfig":
+    def _conflicts(self) -> Iterator[Conflict]:
+        yield from super()._conflicts()
         layer, depth = self.attention_layer, self.decoder_depth
         if isinstance(layer, int) and not 1 <= layer <= depth:
             problem = f"got {layer}, allowed: 1 to {depth} (the decoder's layers), or all"
-            raise conflict_error([("attention_layer", problem)])
-        return self
+            yield "attention_layer", problem
 
     @property
     def decoder_depth(self) -> int:

@@ -92,11 +92,10 @@ class AttentionalGRU(torch.autograd.Function):
         gates, hidden, keys, values, keep, v, W_c, W_h, b_h, W_q, W_t, b_t, W_fc, W_fs = inputs
         compute, accumulate = steps.compute_dtype, steps.accumulate_dtype
         (n_steps, n_rows), size, n_keys = gates.shape[:2], hidden.shape[1], len(W_q)
-        has_feed = W_fs is not None
         # Triton launches kernels on the current GPU.
         with torch.cuda.device_of(gates), torch.autocast(gates.device.type, enabled=False):
             x, W_c_factor = gates.to(compute), W_c.to(compute)
-            W_s = torch.cat([W_q, *([W_fs] if has_feed else []), n_first(W_h)]).to(compute)
+            W_s = torch.cat([W_q, *(() if W_fs is None else (W_fs,)), n_first(W_h)]).to(compute)
             start = len(W_s) - 3 * size  # of the gates
             bias = _bias(b_h, accumulate)
             states = x.new_empty(n_steps + 1, n_rows, size)
@@ -113,8 +112,8 @@ class AttentionalGRU(torch.autograd.Function):
             if W_t is not None:
                 W_transition, bias_t = n_first(W_t).to(compute), _bias(b_t, accumulate)
                 query_states, saved_inner = torch.empty_like(states[1:]), torch.empty_like(saved)
-            reads = contexts
-            if has_feed:
+            W_feed, reads = None, contexts
+            if W_fc is not None:
                 W_feed = W_fc.to(compute).contiguous()
                 reads = x.new_empty(n_steps, n_rows, len(W_feed))
             states[0] = hidden
@@ -130,7 +129,7 @@ class AttentionalGRU(torch.autograd.Function):
                 out = None if products is None else products[t]
                 query_and_h = steps.product(W_s, factor, out)
                 attention.attend(t, query_and_h[:n_keys])
-                if has_feed:
+                if W_feed is not None:
                     feed = steps.product(W_feed, contexts[t].t()).to(accumulate)
                     feed += query_and_h[n_keys:start]
                     reads[t] = feed.mul_(2).sigmoid_().mul_(2).sub_(1).t()  # tanh
@@ -141,11 +140,10 @@ class AttentionalGRU(torch.autograd.Function):
                 )
         results = queries, weights, contexts, reads, states, saved, query_states, saved_inner
         # No tensors are stored on ctx itself, which outlives the backward pass.
-        W_feed = W_feed if has_feed else None
         ctx.save_for_backward(*memory, *results, W_c_factor, W_s, W_transition, W_feed)
         ctx.steps = steps
         ctx.set_materialize_grads(False)
-        hidden = reads.clone() if has_feed else states[1:]
+        hidden = states[1:] if W_feed is None else reads.clone()
         return hidden, contexts.to(values.dtype, copy=True), weights.to(keys.dtype, copy=True)
 
     @staticmethod
@@ -206,8 +204,9 @@ class AttentionalGRU(torch.autograd.Function):
         grad_read, grad_s = grad_steps[-3 * size :], grad_steps[:n_s].flatten(1)
         grad_W_s = product(grad_s, query_states.flatten(0, 1))
         grad_x, grad_W_t, grad_b_t = grad_read, None, None
-        grad_W_fc = None
+        grad_W_fc, grad_W_fs = None, None
         if W_feed is not None:
+            grad_W_fs = grad_W_s[n_keys:start]
             grad_W_fc = product(grad_steps[n_keys:start].flatten(1), contexts.flatten(0, 1))
         if W_t is not None:
             grad_x, grad_h = grad_inner_steps[size:], grad_inner_steps[: 3 * size].flatten(1)
@@ -229,7 +228,7 @@ class AttentionalGRU(torch.autograd.Function):
             grad_W_t,
             grad_b_t,
             grad_W_fc,
-            None if W_feed is None else grad_W_s[n_keys:start],
+            grad_W_fs,
         )
 
 
