@@ -7,10 +7,11 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from nmt.documents.blocks import blocks
-from nmt.documents.markup import TextFormat, extract_markup, hide_markup
+from nmt.documents.markup import TextFormat, extract_markup, hide_markup, unread_characters
 from nmt.documents.placement import restore_markup
 from nmt.documents.sentences import Splitter
 from nmt.text.tokenizer import Tokenizers
+from nmt.translation.glossary import Glossary
 from nmt.types import Translation
 
 Restore = Callable[[Translation, int], str]
@@ -30,11 +31,13 @@ class SentenceReader:
     """A reader of sentences without their markup, for a model with `tokenizers`.
 
     `copies` returns whether the model copies a placeholder. If None, all placeholders are removed.
+    So are words and characters that no source piece contains, except in terms of the `glossary`.
     """
 
     splitter: Splitter
     tokenizers: Tokenizers
     copies: Callable[[str], bool] | None = None
+    glossary: Glossary | None = None
 
     def read(self, raw: str, format: TextFormat) -> tuple[str, Restore]:
         """Return the text of a sentence for the model, and a function that formats translations.
@@ -42,7 +45,11 @@ class SentenceReader:
         `raw` is the sentence as the document has it. The text has spaces for line breaks, and no
         markup. It is empty if `raw` has no words. A hypothesis equal to the text becomes `raw`.
         """
-        marked = extract_markup(_LINE_BREAK.sub(" ", raw), format, self.copies)
+        text = _LINE_BREAK.sub(" ", raw)
+        unread = unread_characters(text, self.tokenizers.src)
+        if unread and self.glossary is not None:
+            unread.difference_update(*(term.source for term in self.glossary.terms_of(text)))
+        marked = extract_markup(text, format, self.copies, unread)
         has_pipe = _PIPE.search(raw) is not None
 
         def restore(translation: Translation, rank: int) -> str:

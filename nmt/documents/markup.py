@@ -3,13 +3,17 @@
 import html
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
+from unicodedata import category
 
 from nmt.corpora.sources import DataConfig
+from nmt.text.normalisation import compose_unicode
 from nmt.text.placeholders import PLACEHOLDERS, TAG
-from nmt.text.tokenizer import Tokenizers
+from nmt.text.tokenizer import Tokenizer, Tokenizers
+from nmt.text.vocabulary import RESERVED, UNK_ID
 
 TextFormat = Literal["text", "html", "markdown", "srt"]
 Escapes = dict[int, str]
@@ -66,24 +70,30 @@ class MarkedText:
 
 
 def extract_markup(
-    sentence: str, format: TextFormat = "text", is_copied: Callable[[str], bool] | None = None
+    sentence: str,
+    format: TextFormat = "text",
+    is_copied: Callable[[str], bool] | None = None,
+    unread: Collection[str] = (),
 ) -> MarkedText:
     """Take the inline markup out of a sentence.
 
     In every format, tags, placeholders and addresses are markup. So are accelerators (`&File`) in
     plain text and subtitles, and delimiters, links and code in Markdown. A placeholder for which
-    `is_copied` returns True stays in the text, for a model that copies it.
+    `is_copied` returns True stays in the text, for a model that copies it. The characters `unread`
+    are taken out like placeholders, a letter with the rest of its word; of these, “ ” „ become ".
     """
     core, plain = sentence.strip(), ""
+    quotes = {ord(char): '"' for char in "“”„" if char in unread}
+    unread = [char for char in unread if ord(char) not in quotes]
     escapes = {ord(char): html.escape(char) for char in "&<>" if format == "html"}
     end, copies = Mark(len(core), len(core), ""), []
     root = last = Mark(0, 0, "open", closing=end)
     stack, recent = [root], [root]
-    for mark in (*_paired(_lexemes(core, format)), end):
-        text = _unescaped(core[last.end : mark.start], format, escapes)
+    for mark in _with_unread([*_paired(_lexemes(core, format)), end], core, unread):
+        text = _unescaped(core[last.end : mark.start], format, escapes).translate(quotes)
         last.after = _space(text, last, mark is end)
         mark.before = _space(text[::-1], mark, last is root)[::-1]
-        if text:
+        if text.strip():
             has_single = any(other.role == "single" for other in recent)
             if has_single and text[0] in ".,;:!?…)]}»”":  # "Open %s." is read as "Open."
                 plain = plain.rstrip()
@@ -92,7 +102,7 @@ def extract_markup(
             for other in recent:
                 other.place = min(other.place, len(plain))
             recent.clear()
-            plain += text.lstrip() if plain[-1:].isspace() or not plain else text
+        plain += text.lstrip() if plain[-1:].isspace() or not plain else text
         recent.append(mark)
         mark.text, last = core[mark.start : mark.end], mark
         if mark.role == "placeholder":
@@ -119,6 +129,18 @@ def copy_predicate(tokenizers: Tokenizers, data: DataConfig) -> Callable[[str], 
     if not any(noise and noise.copies for noise in noises):
         return None
     return lambda text: all(s.decode(s.encode(text).ids, restore=False) == text for s in sides)
+
+
+def unread_characters(text: str, tokenizer: Tokenizer) -> set[str]:
+    """Return the characters of a text, also those of entities, that no piece contains."""
+    text = compose_unicode(_ENTITY.sub(lambda match: html.unescape(match[0]), text))
+    rest = (char for char in set(text) if char.lower() not in _characters(tokenizer))
+    return {char for char in rest if UNK_ID in tokenizer.encode(char).ids}
+
+
+@lru_cache(maxsize=16)
+def _characters(tokenizer: Tokenizer) -> frozenset[str]:
+    return frozenset("".join(tokenizer.vocab.pieces[len(RESERVED) :]).lower())
 
 
 def hide_markup(text: str, format: TextFormat) -> str:
@@ -191,7 +213,30 @@ _LEXEMES: dict[TextFormat, re.Pattern[str]] = {
     ),
 }
 _REFERENCE = r"&(?:#\d{1,7}|#[xX][\da-fA-F]{1,6}|[A-Za-z]\w{1,31})(?:;|(?!\w))"
-_ESCAPED = {"html": re.compile(_REFERENCE), "markdown": re.compile(f"{_REFERENCE}|{_ESCAPE}")}
+_ENTITY = re.compile(_REFERENCE)
+_ESCAPED = {"html": _ENTITY, "markdown": re.compile(f"{_REFERENCE}|{_ESCAPE}")}
+
+
+_LETTER = r"[^\W_\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
+"""A letter or digit, except of a language without spaces between words."""
+
+
+def _with_unread(marks: list[Mark], core: str, characters: Collection[str]) -> Iterator[Mark]:
+    """Yield the marks of a sentence, and between them words and runs of unread characters."""
+    letters = "".join(char for char in characters if char.isalnum())
+    others = "".join(re.escape(char) for char in characters if not char.isalnum())
+    accents = "".join(char for char in characters if category(char)[0] == "M")
+    word = rf"(?<!{_LETTER}){_LETTER}*?[{letters}](?:{_LETTER}|[{letters}{accents}])*"
+    other = rf"(?:(?<!\S)[:;=]-?)?[{others}]+"  # also the : of :)
+    patterns = [_REFERENCE, *[word] * bool(letters), *[other] * bool(others)]
+    unread = re.compile("|".join(patterns))
+    start = 0
+    for mark in marks:
+        for match in unread.finditer(core, start, mark.start) if characters else ():
+            if not _ENTITY.match(match[0]) or html.unescape(match[0]) in characters:
+                yield Mark(*match.span(), "single")
+        yield mark
+        start = mark.end
 
 
 def _lexemes(core: str, format: TextFormat) -> Iterator[Mark]:

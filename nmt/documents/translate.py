@@ -36,7 +36,7 @@ def reader_of(translator: Translator) -> SentenceReader:
         translator.max_pieces,
     )
     copies = copy_predicate(tokenizers, translator.runs[0].config.data) if translator.runs else None
-    return SentenceReader(splitter, tokenizers, copies)
+    return SentenceReader(splitter, tokenizers, copies, translator.glossary)
 
 
 def translate_lines(

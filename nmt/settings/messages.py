@@ -25,12 +25,14 @@ MAX_KEY_CHARACTERS = 80
 MAX_FAULTS = 20
 """Number of faults that are listed. Further faults are only counted."""
 
+_SECTION_TYPES = ("model_type", "model_attributes_type", "dict_type")
+
 ALLOWED = {
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
     **dict.fromkeys(("float_type", "float_parsing"), "a number"),
     **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
     **dict.fromkeys(("list_type", "tuple_type"), "a list"),
-    **dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), "a section of keys"),
+    **dict.fromkeys(_SECTION_TYPES, "a section of keys"),
     "string_type": "text (put quotes around it)",
     "path_type": "a path",
     "literal_error": "{expected}",
@@ -71,7 +73,8 @@ def fault_lines(
     for path, fault in faults[:MAX_FAULTS]:
         if not isinstance(fault, str):
             unknown = fault["type"] == "extra_forbidden"
-            fault = _unknown_key(path, tree, root) if unknown else value_problem(fault)
+            allowed = _allowed(path, root)
+            fault = _unknown_key(path, tree, root) if unknown else value_problem(fault, allowed)
         problems.setdefault(path, []).append(fault)
     lines = [
         ": ".join(filter(None, (_place(path, places).shown, _dotted(path), _joined(some))))
@@ -90,6 +93,14 @@ def _faults(error: ErrorDetails, tree: object) -> Iterator[tuple[KeyPath, ErrorD
     # pydantic drops invalid items and then also reports that the list is too short: skip that.
     elif error["type"] != "too_short" or context["actual_length"] == len(error["input"]):
         yield path, error
+
+
+def _allowed(path: KeyPath, root: object) -> Mapping[str, str]:
+    """Return `ALLOWED`, with the names of the keys if `path` is a section."""
+    keys = (key.rpartition(".") for key in all_keys(root))
+    names = dict.fromkeys(name for section, _, name in keys if section == _dotted(path))
+    described = f"a section of keys ({', '.join(names)})"
+    return ALLOWED | dict.fromkeys(_SECTION_TYPES if names else (), described)
 
 
 def _dotted(path: KeyPath) -> str:

@@ -25,7 +25,14 @@ from nmt.types import Translation
 
 pytestmark = pytest.mark.usefixtures("home")
 
-SENTENCES = ["The cat is here.", "", "he sleeps!", "The man, the cat", " \t", "a zebra\u2028sleeps"]
+SENTENCES = [
+    "The cat is here.",
+    "",
+    "he sleeps!",
+    "The man is a cat",
+    " \t",
+    "a shrimp\u2028sleeps",
+]
 CAT = "the cat is here"
 SEARCH = SearchConfig(beam=3, max_length=9)
 
@@ -148,15 +155,15 @@ def test_a_glossary_and_its_report() -> None:
 
 
 def test_words_never_seen_are_noted_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "never seen" not in translate("zork").stderr  # the run has no record of words
+    assert "never seen" not in translate("rat").stderr  # the run has no record of words
     record_words(Path("runs/tiny/tokenizer"), ["the cat is"])
     assert "never seen" not in translate("THE cat is 12!", "", " %s").stderr
-    text = "The Zork is <b>here</b>.\n Zork\n\u65e5\u672c caf\u00e9 cafe\u0301"
+    text = "The Rat is <b>here</b>.\n Rat\n\u65e5\u672c (camel)"
     result = translate("--format", "html", stdin=text.encode())
-    assert result.stderr.count("never seen in training: 3 (Zork, here, caf\u00e9)\n") == 1
+    assert result.stderr.count("never seen in training: 3 (Rat, here, camel)\n") == 1
     monkeypatch.setattr("nmt.cli.commands.translate_output._CHECKED", 2)
-    assert "never seen" not in translate("the", "cat", "zork").stderr
-    assert "of the first 2 sentences: 1 (" + "x" * 40 in translate("x" * 9999, "the", "is").stderr
+    assert "never seen" not in translate("the", "cat", "rat").stderr
+    assert "of the first 2 sentences: 1 (" + "a" * 40 in translate("a" * 9999, "the", "is").stderr
 
 
 def test_a_reranker_has_a_checkpoint_of_its_own(untrained: Path) -> None:

@@ -38,10 +38,11 @@ def translated(text: str, format: str, *texts: str) -> str:
     st.sampled_from(["text", "html", "markdown", "srt"]),
     st.data(),
     st.sampled_from(["en", "fr", "de"]),
+    st.booleans(),
 )
-def test_every_document_is_joined_as_it_was(format, data, lang) -> None:
+def test_every_document_is_joined_as_it_was(format, data, lang, reads_all) -> None:
     text = (TIMES if format == "srt" else "") + data.draw(documents(format))
-    document = Document(text, format, reader(lang))
+    document = Document(text, format, reader(lang, reads_all=reads_all))
     assert "".join(part.text for part in document.parts) == text
     for translate in (by(str), lambda texts: map(answer, texts)):  # the same text; no hypothesis
         assert document.translated(translate(document.sentences)) == [text]

@@ -143,10 +143,13 @@ def test_the_identity_restores_the_source(sentence, format, leaves) -> None:
         ("markdown", '[link *a*](http://x.y/z_(a) "t") ![img](a.png) [b][c] [d]', "link a img b d"),
         ("markdown", r"\*x\* 2 a_b <http://a.b> a[^2] `` ` `` AT&amp;T", "*x* 2 a_b a AT&T"),
         ("markdown", "(`a`) or (`b` and c", "or ( and c"),
+        ("text", "I saw %s %s.", "I saw."),
+        ("text", "Mrs Dvořák ❤\ufe0f (of 東京→) is sad :→", "Mrs (of) is sad"),
+        ("html", "<i title='→'>3&rarr;4</i> a&#233; b", "3 4 aé b"),
     ],
 )
 def test_the_model_reads_plain_text(format, sentence, text) -> None:
-    marked = extract_markup(f" {sentence}\n", format)
+    marked = extract_markup(f" {sentence}\n", format, unread="#ř❤\ufe0f東京→")
     assert marked.text == text
     if sentence != "<b></b>x<i>y<u>z</i></u>":  # marks inside a word go around it
         words = words_of(text, "en")
@@ -211,14 +214,14 @@ def test_restore_reads_the_attention_of_a_translation() -> None:
 
 HOSTILE = ["<", "*", "{", "%", "<a ", '="<a "', "`", "(`", "[", "](", "[a](", "<!--", "&", "<b>"]
 HOSTILE += ["</b>", "a@", "www.", "{0} ", "%%", "*a", "<b>x</b> ", "\\", "\x00", "\ud800", "_"]
-HOSTILE += ["~~", "http://"]
+HOSTILE += ["~~", "http://", "ař", "→", ":-"]
 
 
 @pytest.mark.parametrize("mark", HOSTILE)
 def test_time_is_linear_in_hostile_text(mark) -> None:
     for format in ("text", "html", "markdown"):
         started = time.process_time()
-        marked = extract_markup(mark * (30_000 // len(mark)), format)
+        marked = extract_markup(mark * (30_000 // len(mark)), format, unread="ř→")
         assert time.process_time() - started < 5
         if marked.text:
             placed(marked, "a b c", {0: 0})

@@ -8,9 +8,14 @@ from translation.small import translator_of
 
 from nmt.documents.document import SentenceReader
 from nmt.documents.sentences import Splitter
+from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.types import Encoded, Hypothesis, TranslatedHypothesis, Translation
 
-_TOKENIZERS = translator_of().tokenizers
+_PIECES = (
+    SentencePieceConfig(byte_fallback=True),
+    SentencePieceConfig(vocab_size=40),
+)
+_ALL, _SOME = (translator_of(pieces).tokenizers for pieces in _PIECES)
 NOTHING = Encoded((), (), (), ())
 HYPOTHESIS = Hypothesis((), (), 0.0, np.zeros((0, 1), np.float32), True)
 
@@ -51,9 +56,9 @@ def splitter(lang: str = "en", max_pieces: int | None = 6) -> Splitter:
     return Splitter(lang, lambda text: len(text.split()), max_pieces)
 
 
-def reader(lang: str = "en", max_pieces: int | None = 6) -> SentenceReader:
-    """A reader of sentences, with this splitter and a small model's tokenizers."""
-    return SentenceReader(splitter(lang, max_pieces), _TOKENIZERS)
+def reader(lang: str = "en", max_pieces: int | None = 6, reads_all: bool = True) -> SentenceReader:
+    """A reader of sentences with this splitter, for a model that reads all characters or a few."""
+    return SentenceReader(splitter(lang, max_pieces), _ALL if reads_all else _SOME)
 
 
 def answer(source: str, *texts: str) -> Translation:

@@ -13,6 +13,8 @@ import pytest
 from serve.conftest import TEXTS
 
 import nmt
+from nmt.documents.document import Document
+from nmt.documents.translate import reader_of
 from nmt.translation.arguments import merged_search
 from nmt.translation.translator import Translator
 
@@ -20,7 +22,8 @@ ASKED = {"source": "en", "target": "fr"}
 
 
 def alone(translator: Translator, text: str, n_best: int = 1) -> list[str]:
-    return [h.text for h in translator.translate([text], n_best)[0].hypotheses]
+    document = Document(text, "text", reader_of(translator))
+    return document.translated(translator.translate(document.sentences, n_best))
 
 
 def test_a_string_gives_a_string_and_a_list_a_list(client, translator) -> None:
@@ -35,7 +38,7 @@ def test_a_string_gives_a_string_and_a_list_a_list(client, translator) -> None:
 
 @pytest.mark.parametrize("kind", ["json", "data", "files"])
 def test_json_and_both_kinds_of_forms_are_read(client, translator, kind) -> None:
-    fields = {"q": "Où, 50 % & more?", **ASKED, "alternatives": "2", "whatever": "1"}
+    fields = {"q": "Où is 50 % & the cat?", **ASKED, "alternatives": "2", "whatever": "1"}
     best, *others = alone(translator, fields["q"], 3)
     form = {name: (None, value) for name, value in fields.items()}
     answer = client.post("/translate", **{kind: form if kind == "files" else fields})
@@ -159,7 +162,7 @@ def check(answer: Any, sent: dict[str, Any]) -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_bad_requests_are_refused_and_good_ones_answered(client, translator, seed) -> None:
     chance = random.Random(seed)
-    texts = {text: translator.translate([text])[0].text for text in TEXTS}
+    texts = {text: alone(translator, text)[0] for text in TEXTS}
     for number in range(75):
         path = chance.choice(list(GOOD))
         sent = bad_request(chance, path)

@@ -60,6 +60,7 @@ def lines(tree: dict[str, object]) -> list[str]:
         ),
         ({"short": "x" * 80, "zzz": 1}, "f: zzz: unknown key, allowed here: file, shape, short"),
         ({"many": [1, 2, 3]}, "f: many: got [1, 2, 3]: list should have at most 2 items after"),
+        ({"shape": 3}, "f:2: shape: got 3, allowed: a section of keys (kind, step, gamma)"),
         ({"short": "plain"}, "f: the whole is odd"),
     ],
 )
