@@ -143,12 +143,18 @@ class _Alignment:
                 gap, trails = max(a + 1, b), True
             else:
                 gap, _ = self._fit(i, i + 1, start, everywhere)
+            if mark.role == "single" and gap and self._is_elided(start + gap - 1):
+                gap -= 1
             if gap < size and 0 <= owners[0, gap] < gap:
                 gap = int(owners[int(trails), gap])
             if mark.role in ("open", "close") and not mark.closing:  # may end what another begins
                 gap = last_unpaired = max(gap, last_unpaired)
             ranges[mark] = start + gap, start + gap
         return ranges
+
+    def _is_elided(self, row: int) -> bool:
+        """Return whether an apostrophe joins a target word to the next, as in l'eau."""
+        return self._targets[row].lastgroup == "word" and self._targets[row][0][-1] in "'’"
 
     def _span(self, mark: Mark) -> tuple[int, int]:
         """Return the range of source words that a mark encloses, empty for a single mark."""

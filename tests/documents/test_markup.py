@@ -178,6 +178,7 @@ def test_a_sentence_without_words_stays(format) -> None:
         ("html", "two</b> one <b>three", "three one two", "2 1 0", "three one two</b> <b>"),
         ("text", "Open %s!", "Ouvrez\u202f!", "0 1", "Ouvrez %s\u202f!"),
         ("text", "the file {0} is", "est le fichier", "2 0 1", "{0} est le fichier"),
+        ("text", "the {0} is here", "c'est ici", "0 1 2", "{0} c'est ici"),
         ("text", "E&xit now", "Quitter ici", "0 1", "&Quitter ici"),
         ("markdown", r"a \* b", "b * a", "2 1 0", r"b \* a"),
     ],
