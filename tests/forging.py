@@ -52,7 +52,6 @@ def forge_config(run: Path, change: Callable[[str], str]) -> None:
 
 
 def forge_manifest(run: Path, **changes: object) -> None:
-    """Change keys of the run's tokenizer.json."""
     path = run / "tokenizer" / "tokenizer.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 

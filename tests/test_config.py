@@ -3,6 +3,8 @@
 import copy
 import json
 import re
+from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from nmt.config import RunConfig, TrainConfig, config_of, dump_config, load_config
+from nmt.corpora.proposal import preset_for
 from nmt.corpora.sources import DataConfig, SplitConfig
 from nmt.errors import ConfigError
 from nmt.models.catalog import build_model
@@ -70,6 +73,14 @@ def test_every_shipped_config_is_right_and_bears_its_name() -> None:
     for path in CONFIGS:
         config = load_config(path)
         assert (config.name, config.data.folder) == (path.stem, DataConfig().folder)
+
+
+def test_init_proposes_the_settings_of_the_recipe_tatoeba_for_as_many_pairs() -> None:
+    recipe = load_config("tatoeba")
+    preset = asdict(preset_for(139_837))
+    sections = (section.model_dump() for section in (recipe.tokenizer, recipe.model, recipe.train))
+    settings = dict(chain.from_iterable(map(dict.items, sections)))
+    assert preset.items() <= {**settings, "pair_limit": preset["pair_limit"]}.items()
 
 
 def test_recipes_of_the_family_differ_in_their_model_alone() -> None:

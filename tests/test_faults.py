@@ -23,7 +23,6 @@ def save(folder: CheckpointFolder, step: int, value: float) -> None:
 
 
 def value_of(folder: CheckpointFolder, which: str) -> float:
-    """Return the tensors and numbers of a checkpoint."""
     saved = folder.load(which)
     value = float(saved.model_tensors["w"][0, 0])
     assert saved.state == {"value": value}

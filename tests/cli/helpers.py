@@ -74,7 +74,6 @@ def members(group: Any = None, name: str = "nmt") -> Iterator[tuple[str, Any]]:
 
 
 def write_lines(path: Path, lines: list[str]) -> Path:
-    """A UTF-8 file of these lines."""
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return path
 

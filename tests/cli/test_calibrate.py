@@ -27,7 +27,6 @@ def write_valid(folder: Path, translator: Translator) -> None:
 
 
 def set_valid(run: Path, valid: SplitConfig | None) -> None:
-    """Change the validation set in the config of a run."""
     opened = TrainedRun.open(run)
     data = opened.config.data.model_copy(update={"valid": valid})
     opened.directory.write_config(opened.config.model_copy(update={"data": data}))
@@ -48,7 +47,6 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def calibrated(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the run, in the current folder."""
     monkeypatch.chdir(tmp_path)
     return Path(shutil.copytree(source, "tiny")).absolute()
 

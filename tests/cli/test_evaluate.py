@@ -34,7 +34,6 @@ def quick(*arguments: object) -> Result:
 
 
 def report(name: str = "test") -> dict:
-    """Return the report of an evaluation that the run holds."""
     return json.loads(Path(f"runs/tiny/eval/{name}.json").read_text("utf-8"))
 
 

@@ -26,12 +26,10 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def init(*arguments: str) -> list[str]:
-    """The lines of stderr."""
     return nmt("init", *arguments).stderr.splitlines()
 
 
 def write_pair(name: str = "news") -> list[str]:
-    """Two files of the starter corpus, here."""
     write_lines(Path(f"{name}.en"), [pair.src_text for pair in PAIRS])
     write_lines(Path(f"{name}.fr"), [pair.tgt_text for pair in PAIRS])
     return [f"{name}.en", f"{name}.fr"]

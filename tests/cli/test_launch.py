@@ -42,7 +42,6 @@ def start(folder: Path, *words: str) -> "subprocess.Popen[str]":
 
 
 def ended(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
-    """Exit code, stdout and stderr, in bounded time."""
     try:
         out, err = process.communicate(timeout=TIMEOUT)
     finally:

@@ -40,7 +40,6 @@ FOLDERS = {
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    """All files by name."""
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 

@@ -64,7 +64,6 @@ def write_catalog(tmp_path: Path, name: str, splits: dict[str, Any], **keys: obj
 
 
 def edit_train(tmp_path: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change the catalogue's entry of train.en.gz."""
     path = tmp_path / "data" / "catalog.yaml"
     entries = json.loads(path.read_text())
     change(entries["small"]["files"]["train.en.gz"])

@@ -23,7 +23,6 @@ UNIT = '<tu><tuv xml:lang="{}"><seg>{}</seg></tuv><tuv xml:lang="{}"><seg>{}</se
 
 
 def unit(src: str) -> str:
-    """A TMX file of one pair."""
     return TMX.format(UNIT.format("en", src, "fr", "b"))
 
 

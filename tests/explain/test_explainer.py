@@ -80,7 +80,6 @@ def pairs_of(n: int) -> list[SentencePair]:
 
 
 def open_page(driver: Any, folder: Path, name: str, numbers: NumberFormat = "int8") -> Explainer:
-    """Open the page of a model of MODELS with random weights."""
     kind = {"kind": "word", "min_freq": 1, "joint": "tied" in name}
     search = {"max_length": 17, "length_penalty": 0.7}
     config = toy_config(folder, model=MODELS[name], tokenizer=kind, search=search)

@@ -43,7 +43,6 @@ def maps_of(figure: Figure) -> list[Axes]:
 
 
 def tick_labels(axes: Axes) -> tuple[list[str], list[str]]:
-    """The labels of the rows and of the columns."""
     rows, columns = axes.get_yticklabels(), axes.get_xticklabels()
     return [text.get_text() for text in rows], [text.get_text() for text in columns]
 

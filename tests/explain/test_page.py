@@ -206,8 +206,6 @@ HEADS = [Head("layer 1 head 1", 0), Head("encoder layer 1 head 1", 0, "encoder")
 
 @pytest.fixture
 def show(driver, page_of, tmp_path: Path) -> Callable[..., Any]:
-    """Open a page of records."""
-
     def opened(shown: Sequence[AttentionRecord], level: str = "word") -> Any:
         page_of(shown, level)
         driver.get((tmp_path / "page.html").as_uri())

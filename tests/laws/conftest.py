@@ -15,5 +15,4 @@ def attention(request: pytest.FixtureRequest) -> Attention:
 
 @pytest.fixture(params=MODELS)
 def model(request: pytest.FixtureRequest) -> Seq2Seq:
-    """Every architecture."""
     return perturbed(model_of(request.param))

@@ -66,7 +66,6 @@ _PAIRED = {kind for kinds in PAIRS.values() for kind in kinds}
 
 
 def attention_config(kind: str, option: str = "") -> AttentionConfig:
-    """The config of a kind with an option."""
     return TypeAdapter(AttentionConfig).validate_python({**KINDS[kind], **OPTIONS[option]})
 
 
@@ -82,7 +81,6 @@ POSITIONAL = {"none", "local_m", "local_p", "location", "location_sensitive"}
 
 
 def query_size(name: str) -> int:
-    """The size of a query for the attention of this name."""
     score = SCORES.get(name.split("-")[0])
     return MEMORY if score and any(score().conflicts(QUERY, MEMORY)) else QUERY
 
@@ -222,7 +220,6 @@ UNORDERED = ("transformer-relative",)
 
 
 def config_of(name: str, **changes: object) -> ModelConfig:
-    """The config of a model of MODELS, with changed keys."""
     values = {**MODELS[name], **changes}
     return TypeAdapter[ModelConfig](ModelConfig).validate_python(values)
 

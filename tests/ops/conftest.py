@@ -23,7 +23,6 @@ FASTER = ["fused", pytest.param("native", marks=NEEDS_NATIVE)]
 
 @pytest.fixture(params=["reference", *FASTER])
 def backend(request: pytest.FixtureRequest) -> BackendName:
-    """The name of a backend."""
     name: BackendName = request.param
     return name
 

@@ -17,7 +17,6 @@ BANNED = torch.tensor([0, 5])
 
 @pytest.fixture
 def by(backend: BackendName) -> Operations:
-    """The operations of a backend in fp32."""
     return operations_of(backend)
 
 

@@ -28,7 +28,6 @@ LARGE = (1, 131, 259, 257)  # several of Triton's blocks, the last ones not full
 
 
 def triton(dtype: torch.dtype) -> GRUSteps:
-    """The steps in Triton."""
     return importlib.import_module("nmt.ops.triton.operations").TritonGRUSteps(dtype)
 
 

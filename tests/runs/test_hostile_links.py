@@ -51,7 +51,6 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(begun: Path, tmp_path: Path) -> Path:
-    """The same, to be changed."""
     return copy_begun(begun, tmp_path)
 
 

@@ -67,7 +67,6 @@ def root(tmp_path: Path) -> Path:
 
 
 def run(root: Path, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
-    """Return the exit code, and what was printed."""
     code = main(["--root", str(root), *words])
     printed = capsys.readouterr()
     return code, printed.out + printed.err

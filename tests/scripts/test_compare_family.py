@@ -22,7 +22,6 @@ STEPS = 12
 
 
 def run(folder: Path, *words: str) -> int:
-    """Return the script's exit code."""
     places = {"--configs": "configs", "--runs": "runs", "--out": "out"}
     options = [word for key, name in places.items() for word in (key, str(folder / name))]
     with pytest.MonkeyPatch.context() as patch:

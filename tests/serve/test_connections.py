@@ -26,8 +26,6 @@ REQUEST = post("/translate", BODY)
 
 
 class Client(NamedTuple):
-    """A connection to the server."""
-
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
@@ -47,7 +45,6 @@ Scenario = Callable[[Connect], Awaitable[None]]
 
 
 def with_server(translator: Translator, scenario: Scenario, **limits: float) -> None:
-    """Run a scenario against a server in this process."""
     clients = []
 
     async def run(listener: socket.socket) -> None:

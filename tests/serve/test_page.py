@@ -83,7 +83,6 @@ def until(driver: Any, condition: str | Callable[[Any], bool], message: str = ""
 
 
 def wait_for(driver: Any, selector: str, expected: list[str]) -> None:
-    """Wait until the elements have these texts."""
     until(driver, lambda _: texts(driver, selector) == expected, f"{selector}: {expected}")
 
 

@@ -24,7 +24,6 @@ from nmt.device import process_bytes
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An untrained run of a few words."""
     home = tmp_path_factory.mktemp("home")
     write_lines(home / "en", [pair.src_text for pair in PAIRS])
     write_lines(home / "fr", [pair.tgt_text for pair in PAIRS])
@@ -33,7 +32,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def server(run: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A process, and its address."""
     process, port = start_server(run, stderr=subprocess.PIPE)
     yield process, f"http://127.0.0.1:{port}"
     process.kill()

@@ -27,8 +27,7 @@ PAIRS = [((5, 6, 7), (8,)), ((9,), (4, 5, 6, 7)), ((4, 4), (6, 5)), ((8, 7), (9,
 
 
 def batch(first: int = 0, last: int | None = None) -> Batch:
-    pairs = PAIRS[first:last]
-    return make_batch([src for src, _ in pairs], [tgt for _, tgt in pairs])
+    return make_batch(*zip(*PAIRS[first:last], strict=True))
 
 
 def sgd_state() -> TrainingState:

@@ -45,7 +45,6 @@ def copy_begun(begun: Path, folder: Path) -> Path:
 
 
 def last_checkpoint(run: Path) -> CheckpointState:
-    """All that the last checkpoint of a run holds."""
     return RunDirectory(run).checkpoint_folder.load("last")
 
 

@@ -50,7 +50,6 @@ def translator_of(
 
 
 def with_search(translator: Translator, search: SearchConfig) -> Translator:
-    """Return a translator of the same model with another search config."""
     return Translator(translator.model, translator.tokenizers, translator.device, search)
 
 

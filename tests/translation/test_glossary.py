@@ -28,7 +28,6 @@ TERMS = {"cats": ["chats"], "is": ["est", "noir"], "garden": ["les deux"]}
 
 
 def with_terms(terms: dict[str, list[str]], translator: Translator = TRANSLATOR) -> Translator:
-    """Return a translator of the same model with a glossary."""
     other = copy(translator)
     other.use_glossary(terms)
     return other

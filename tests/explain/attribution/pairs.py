@@ -36,6 +36,5 @@ def log_probs(model: Seq2Seq) -> torch.Tensor:
 
 
 def assert_close(scores: Scores, expected: Scores, **tolerance: float) -> None:
-    """Compare both sides."""
     for part, other in zip(scores, expected, strict=True):
         torch.testing.assert_close(part, other, **tolerance)

@@ -64,18 +64,13 @@ def by_scaling(model: Seq2Seq, effect: Callable[[Callable[[float], Tensor]], Ten
 
 
 @each_model
-def test_a_score_is_the_derivative_by_the_scale_of_an_input(name: str) -> None:
-    """x . dF/dx = dF(a x)/da at a = 1."""
+def test_scores_and_erasure_are_by_the_scale_of_an_input(name: str) -> None:
+    """x . dF/dx = dF(a x)/da at a = 1; erasure is a pass without the piece."""
     model, step = built(name), 1e-6
-    expected = by_scaling(model, lambda f: (f(1 + step) - f(1 - step)) / (2 * step))
-    assert_close(input_x_gradient(model, pair_of()), expected, atol=1e-8, rtol=1e-5)
-
-
-@each_model
-def test_erasure_is_a_pass_without_the_piece(name: str) -> None:
-    model = built(name)
-    expected = by_scaling(model, lambda f: f(1) - f(0))
-    assert_close(erasure(model, pair_of()), expected, atol=1e-12, rtol=1e-9)
+    derivative = by_scaling(model, lambda f: (f(1 + step) - f(1 - step)) / (2 * step))
+    assert_close(input_x_gradient(model, pair_of()), derivative, atol=1e-8, rtol=1e-5)
+    without = by_scaling(model, lambda f: f(1) - f(0))
+    assert_close(erasure(model, pair_of()), without, atol=1e-12, rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", [*RECURRENT, "transformer"])

@@ -17,7 +17,6 @@ from tests.ops.conftest import NEEDS_NATIVE
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A copy of the libraries of this installation."""
     return Path(shutil.copytree(manifest.FOLDER, tmp_path, dirs_exist_ok=True))
 
 
