@@ -22,7 +22,7 @@ from nmt.search.search_config import SearchConfig
 from nmt.settings.base import Config, Conflict, UserPath
 from nmt.settings.config_file import Overrides, load_file, load_values
 from nmt.settings.recipes import config_path
-from nmt.settings.yaml_text import dump_yaml
+from nmt.settings.yaml_text import dump_config as dump_config
 from nmt.text.sentencepiece_tokenizer import SentencePieceConfig
 from nmt.text.tokenizer import TokenizerConfig
 from nmt.types import FilePath, MetricName
@@ -209,11 +209,6 @@ def config_of(values: Mapping[str, object]) -> RunConfig:
     1
     """
     return load_values(values, RunConfig, "config")
-
-
-def dump_config(config: RunConfig) -> str:
-    """Return `config` as YAML that `load_config` reads, with every key, defaults included."""
-    return dump_yaml(config)
 
 
 def _training_end(config: RunConfig) -> Iterator[Conflict]:

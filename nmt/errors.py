@@ -9,7 +9,6 @@ from pathlib import Path
 DISTRIBUTION = "attention-nmt"
 """The package's name on PyPI, where `nmt` belongs to another project."""
 
-
 NEAR = 0.65
 """Minimum similarity of a suggested name, as a difflib ratio. `two` and `tow` have 0.67, `copper`
 and `nope` 0.6."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from nmt.batches.batching import EncodedCorpus, PieceLinks, reason_to_drop
-from nmt.corpora.alignments import Link, check_links, stream_links
+from nmt.corpora.alignments import Link, check_links, stream_gold
 from nmt.errors import DataError, format_count
 from nmt.text.tokenizer import Tokenizer, Tokenizers
 from nmt.text.word_pieces import WordPieces, word_pieces, words_between_spaces
@@ -28,7 +28,7 @@ def encode_aligned_pairs(
     file may have more lines. Raises DataError if the number of lines is wrong, or if a link names a
     word that does not exist; this message names the line.
     """
-    lines = iter(stream_links(path))
+    lines = (gold.possible for gold in stream_gold(path))
     word_links = list(islice(lines, len(pairs)))
     is_short = len(word_links) < len(pairs)
     if is_short or (not is_cut and next(lines, None) is not None):

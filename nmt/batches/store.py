@@ -6,7 +6,6 @@ ids[offsets[2 * i]:offsets[2 * i + 1]], and its target follows. The folder is wr
 temporary name and renamed when it is complete.
 """
 
-import contextlib
 import hashlib
 import json
 import mmap
@@ -33,7 +32,6 @@ from nmt.settings.base import Config
 from nmt.settings.messages import first_fault
 from nmt.storage.atomic import (
     ASIDE,
-    NO_FOLLOW,
     flush,
     lock,
     open_no_follow,
@@ -167,18 +165,14 @@ class Store:
         temporary_folder = self._cache / f"{ASIDE}{self.folder.name}"
         try:
             self._cache.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self._cache / "lock", os.O_RDWR | os.O_CREAT | NO_FOLLOW, 0o666)
-            try:
-                lock(descriptor)
+            with open_no_follow(self._cache / "lock", append=True) as stream:
+                lock(stream.fileno())
                 remove_leftovers(self._cache)
                 temporary_folder.mkdir()
                 self._write(temporary_folder)
-                with contextlib.suppress(FileNotFoundError):
-                    remove(self.folder)
+                remove(self.folder)
                 replace(temporary_folder, self.folder)
                 flush(self._cache)
-            finally:
-                os.close(descriptor)
         except OSError as error:
             path = error.filename or self._cache
             raise DataError(f"data.cache: {path}: {error.strerror}") from error

@@ -55,11 +55,6 @@ def stream_gold(path: Path, first: int = 0) -> Iterator[Gold]:
         yield parse_gold(line, f"{path}:{number}", first)
 
 
-def stream_links(path: Path) -> Iterator[Links]:
-    """Yield the links of each line of a Pharaoh file, including possible links."""
-    return (gold.possible for gold in stream_gold(path))
-
-
 def pharaoh_line(links: Iterable[Link]) -> str:
     """Format links as `0-0 2-1 1-2` (source-target), sorted by target word."""
     sorted_links = sorted(links, key=lambda link: (link[1], link[0]))

@@ -321,14 +321,11 @@ class DataConfig(Config):
         if number == 0:
             return self
         stage = self.stages[number - 1]
-        update: dict[str, Config] = {}
-        if stage.weights is not None and self.train is not None:
-            update["train"] = self.train.with_weights(stage.weights)
-        if stage.noise is not None:
-            update["noise"] = stage.noise
-        if stage.sampling is not None:
-            update["sampling"] = stage.sampling
-        return self.model_copy(update=update)
+        train = self.train
+        if stage.weights is not None and train is not None:
+            train = train.with_weights(stage.weights)
+        noise, sampling = stage.noise or self.noise, stage.sampling or self.sampling
+        return self.model_copy(update={"train": train, "noise": noise, "sampling": sampling})
 
 
 def group_by_source(pairs: Sequence[SentencePair]) -> list[EvalExample]:

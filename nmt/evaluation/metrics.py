@@ -40,14 +40,14 @@ def check_metrics(scoring: Scoring, where: str) -> None:
         METRICS[name].check(scoring, where)
 
 
-def validation_scoring(config: RunConfig, names: Sequence[str] = ()) -> Scoring:
-    """Return settings that score the validation set by BLEU and `names`, without intervals.
+def validation_scoring(config: RunConfig) -> Scoring:
+    """Return settings that score the validation set, without intervals.
 
-    If `names` is empty, the metrics that choose the best checkpoint and the learning rate are used.
+    The metrics are BLEU and those that choose the best checkpoint and the learning rate.
     """
     valid = config.valid
-    names = names or (valid.metric, getattr(config.train.schedule, "metric", "loss"))
-    metrics = tuple(dict.fromkeys(name for name in ("bleu", *names) if name != "loss"))
+    names = "bleu", valid.metric, getattr(config.train.schedule, "metric", "loss")
+    metrics = tuple(dict.fromkeys(name for name in names if name != "loss"))
     return Scoring(config.data.tgt_lang, metrics, 0, valid.bleu_tokenize, comet=valid.comet)
 
 

@@ -67,8 +67,7 @@ def export_folder(
             os.rename(folder, target)
             flush(target.parent)
         finally:
-            if folder.exists():
-                remove(folder)
+            remove(folder)
 
 
 def _manifest(run: TrainedRun, loaded: LoadedModel) -> dict[str, object]:

@@ -120,10 +120,6 @@ class Captioner(nn.Module):
         self.decoder = build_decoder(config, memory_size, vocab_size)
         initialise(self.decoder)
 
-    def init_state(self, memory: Memory) -> RNNState:
-        """Return the decoder state before the first word."""
-        return self.decoder.init_state(memory)
-
     def step(self, last_ids: Int[Tensor, " B"], state: State) -> StepOutput:
         """Advance by one word. The search calls this method."""
         assert isinstance(state, RNNState)
@@ -140,7 +136,7 @@ class Captioner(nn.Module):
 
         An input with several sentences is encoded once.
         """
-        state = self.init_state(self.encoder(inputs).select(rows))
+        state = self.decoder.init_state(self.encoder(inputs).select(rows))
         return self.decoder.teacher_forced(tgt_in, state, with_weights)
 
 
@@ -208,6 +204,6 @@ def describe(
     The `attention` of a hypothesis has a row for each word and eos, and a column per position.
     """
     n_positions = memory.keep.shape[1]
-    state = model.eval().init_state(memory)
+    state = model.eval().decoder.init_state(memory)
     start = SearchStart(model.step, state, first_ids, [n_positions] * len(first_ids), n_positions)
     return [hypotheses[0] for hypotheses in search_from(start, config)]

@@ -59,18 +59,13 @@ class MaskedAttention:
     weights: Float[Tensor, "Q S"]
     change: Float[Tensor, "Q S"]
 
-    @property
-    def n_fully_masked(self) -> int:
-        """The number of queries that may attend to no position."""
-        return int((~self.keep.any(dim=1)).sum())
-
     def content(self) -> dict[str, object]:
         masked = ~self.keep
         return {
             "max_change_by_masked_position": float((self.change * masked).max()),
             "min_change_by_kept_position": float(self.change[self.keep].min()),
             "weight_on_masked_positions": float((self.weights * masked).sum()),
-            "fully_masked_queries": self.n_fully_masked,
+            "fully_masked_queries": int(masked.all(dim=1).sum()),
             "sums_of_weights": self.weights.sum(dim=1).numpy(),
             "keep": self.keep.int().numpy(),
             "weights": self.weights.numpy(),

@@ -131,20 +131,17 @@ class CheckpointFolder:
         """Yield an empty folder that replaces `final` when the block ends without an error."""
         aside, replaced = (self.path / f"{start}{final.name}" for start in (ASIDE, _REPLACED))
         try:
-            if aside.exists():
-                remove(aside)
+            remove(aside)
             aside.mkdir()
             yield aside
             if final.exists():
-                if replaced.exists():
-                    remove(replaced)
+                remove(replaced)
                 # If the process dies after this rename, `find` reads the older checkpoint at
                 # `replaced`, and `clear_leftovers` restores it.
                 os.rename(final, replaced)
             os.rename(aside, final)
             flush(self.path)
-            if replaced.exists():
-                remove(replaced)
+            remove(replaced)
         except OSError:
             with contextlib.suppress(OSError):
                 remove(aside)
@@ -168,8 +165,7 @@ class CheckpointFolder:
         for step in sorted({*self.steps()} - {*keep, *self.labels().values()}):
             folder = self.folder_of(step)
             doomed = self.path / f"{_DOOMED}{folder.name}"
-            if doomed.exists():
-                remove(doomed)
+            remove(doomed)
             # Renamed first, so that a half-deleted folder does not look like a checkpoint.
             try:
                 os.rename(folder, doomed)
@@ -182,8 +178,7 @@ class CheckpointFolder:
     def set_aside(self, step: int) -> Path:
         """Rename a damaged checkpoint to `damaged-step-000123` and return the new path."""
         damaged = self.path / f"{_DAMAGED}{self.folder_of(step).name}"
-        if damaged.exists():
-            remove(damaged)
+        remove(damaged)
         os.rename(self.folder_of(step), damaged)
         flush(self.path)
         return damaged

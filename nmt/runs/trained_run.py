@@ -97,9 +97,8 @@ class TrainedRun:
         """
         tokenizers = self.tokenizers()
         step, tensors = self.load_tensors(checkpoint, tokenizers)
-        model = uninitialised_model(
-            self.config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)
-        )
+        sizes = len(tokenizers.src.vocab), len(tokenizers.tgt.vocab)
+        model = uninitialised_model(self.config.model, *sizes)
         model.load_state_dict(tensors)
         return LoadedModel(model.to(device).eval(), tokenizers, self.config, step)
 

@@ -234,8 +234,8 @@ def _as_plain(value: object) -> object:
 _STYLE: dict[str, Any] = {"Dumper": _Dumper, "sort_keys": False, "allow_unicode": True}
 
 
-def dump_yaml(config: Config) -> str:
-    """Return every field of `config` as YAML, in the order of the class; paths are text."""
+def dump_config(config: Config) -> str:
+    """Return every field of `config`, in order, as YAML that `load_text` reads; paths are text."""
     return str(yaml.dump(config.model_dump(mode="json"), **_STYLE))
 
 

@@ -197,10 +197,11 @@ def lock(descriptor: int) -> str | None:
 
 
 def remove(path: Path) -> None:
+    """Delete a file, a link or a folder, if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
-        path.unlink()
+        path.unlink(missing_ok=True)
 
 
 def remove_leftovers(folder: Path) -> None:

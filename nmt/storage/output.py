@@ -90,8 +90,7 @@ def atomic_stream(path: Path, is_new: bool = False) -> Iterator[BinaryIO]:
 def write_lines(lines: Iterable[str], path: Path, force: bool = False) -> None:
     """Write lines, one at a time, to a UTF-8 file with `atomic_output`."""
     with atomic_output(path, force) as stream:
-        for line in lines:
-            stream.write(encode_utf8(f"{line}\n"))
+        stream.writelines(encode_utf8(f"{line}\n") for line in lines)
 
 
 def is_written_directly(path: Path) -> bool:

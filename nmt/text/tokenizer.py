@@ -159,9 +159,8 @@ def train_tokenizers(
     if config.model_files is not None:
         src_file, tgt_file = config.model_files
         src_tokenizer = tokenizer_from_file(config, src_file, src_lang)
-        return Tokenizers(
-            src_tokenizer, tokenizer_from_file(config, tgt_file, tgt_lang), config.joint
-        )
+        tgt_tokenizer = tokenizer_from_file(config, tgt_file, tgt_lang)
+        return Tokenizers(src_tokenizer, tgt_tokenizer, config.joint)
     src_texts: list[str] = []
     tgt_texts: list[str] = []
     for pair in pairs:

@@ -52,10 +52,6 @@ class TrainingGraphs:
         self._pool: Any = None
         self._can_record = True
 
-    @property
-    def n_graphs(self) -> int:
-        return len(self._graphs)
-
     def run(self, key: Hashable, passes: PassFunction, batch: Batch, n_tokens: int) -> Tensor:
         """Accumulate the gradients of a batch on the GPU, and return its sum of -log p.
 

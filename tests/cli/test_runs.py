@@ -80,11 +80,11 @@ def test_a_packed_run_translates_as_the_run_does(folder: Path) -> None:
     with zipfile.ZipFile(packed) as archive:
         archive.extractall(folder / "by hand")
     texts, *others = (
-        nmt("translate", "--run", path, "a b c", "d e", "zork")
+        nmt("translate", "--run", path, "a b c", "d e", "abba")
         for path in (run, packed, folder / "by hand" / "run")
     )
     assert [result.stdout for result in others] == [texts.stdout] * 2
-    assert all("training: 1 (zork)\n" in result.stderr for result in (texts, *others))
+    assert all("training: 1 (abba)\n" in result.stderr for result in (texts, *others))
     refusal("translate", "--run", packed, "a", "--out", packed, "--force")  # it is an input
 
 

@@ -124,7 +124,7 @@ def test_steps_equal_the_teacher_forced_pass_and_rows_are_apart() -> None:
     for i in range(3):
         alone = model(inputs, rows[i : i + 1], tgt_in[i : i + 1]).logits
         torch.testing.assert_close(output.logits[i : i + 1], alone)
-    state = model.init_state(lab.annotate(model, inputs).select(rows))
+    state = model.decoder.init_state(lab.annotate(model, inputs).select(rows))
     for t in range(4):
         step = model.step(tgt_in[:, t], state)
         torch.testing.assert_close(step.logits, output.logits[:, t])

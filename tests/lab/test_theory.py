@@ -30,7 +30,7 @@ def test_masks_decide_what_is_seen(keys: dict[str, object]) -> None:
         visible = result.masks[masks.NO_MASK].weights * mask.keep
         proportions = visible / visible.sum(dim=1, keepdim=True).clamp(min=1e-30)
         torch.testing.assert_close(mask.weights, proportions)
-    n_masked = {name: mask.n_fully_masked for name, mask in result.masks.items()}
+    n_masked = {n: mask.content()["fully_masked_queries"] for n, mask in result.masks.items()}
     expected = dict.fromkeys(n_masked, 0) | {masks.QUERY_LENGTHS: 1}
     expected[masks.COMBINED] = max(0, options.padding - options.reach)
     assert n_masked == expected

@@ -270,11 +270,10 @@ class TransformerSeq2Seq(Seq2Seq):
     @property
     def head_names_by_kind(self) -> dict[AttentionKind, tuple[str, ...]]:
         """The head names of each attention, such as `encoder layer 2 head 3`, counted from 1."""
-        depth = self.config.decoder_depth
         return {
             "encoder": self._names(self.config.layers, "encoder "),
-            "decoder": self._names(depth, "decoder "),
-            "cross": self._names(depth),
+            "decoder": self._names(self.config.decoder_depth, "decoder "),
+            "cross": self.head_names,
         }
 
     @property
