@@ -75,7 +75,7 @@ def test_every_shipped_config_is_right_and_bears_its_name() -> None:
         assert (config.name, config.data.folder) == (path.stem, DataConfig().folder)
 
 
-def test_init_proposes_the_settings_of_the_recipe_tatoeba_for_as_many_pairs() -> None:
+def test_init_proposes_the_settings_of_the_recipe_tatoeba() -> None:
     recipe = load_config("tatoeba")
     preset = asdict(preset_for(139_837))
     sections = (section.model_dump() for section in (recipe.tokenizer, recipe.model, recipe.train))

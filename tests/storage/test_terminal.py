@@ -21,7 +21,7 @@ def steers(char: str) -> bool:
 
 
 @given(TEXTS)
-def test_nothing_that_steers_is_left_and_all_else_keeps_its_meaning(text: str) -> None:
+def test_what_steers_is_removed_and_the_rest_keeps_its_meaning(text: str) -> None:
     shown = escape_controls(text)
     assert not any(steers(char) and char not in "\n\t" for char in shown)
     printable = [char for char in text if not steers(char) or char in "\n\t"]
