@@ -31,7 +31,7 @@ class SentenceReader:
     """A reader of sentences without their markup, for a model with `tokenizers`.
 
     `copies` returns whether the model copies a placeholder. If None, all placeholders are removed.
-    So are words and characters that no source piece contains, except in terms of the `glossary`.
+    So is text that the source vocabulary has no piece for, except in terms of the `glossary`.
     """
 
     splitter: Splitter

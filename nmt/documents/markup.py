@@ -80,7 +80,7 @@ def extract_markup(
     In every format, tags, placeholders and addresses are markup. So are accelerators (`&File`) in
     plain text and subtitles, and delimiters, links and code in Markdown. A placeholder for which
     `is_copied` returns True stays in the text, for a model that copies it. The characters `unread`
-    are taken out like placeholders, a letter with the rest of its word; of these, “ ” „ become ".
+    are taken out too, a letter with the rest of its word, except “ ” „, which become ".
     """
     core, plain = sentence.strip(), ""
     quotes = {ord(char): '"' for char in "“”„" if char in unread}
@@ -89,7 +89,8 @@ def extract_markup(
     end, copies = Mark(len(core), len(core), ""), []
     root = last = Mark(0, 0, "open", closing=end)
     stack, recent = [root], [root]
-    for mark in _with_unread([*_paired(_lexemes(core, format)), end], core, unread):
+    marks = [*_paired(_lexemes(core, format)), end]
+    for mark in _with_unread(marks, core, unread) if unread else marks:
         text = _unescaped(core[last.end : mark.start], format, escapes).translate(quotes)
         last.after = _space(text, last, mark is end)
         mark.before = _space(text[::-1], mark, last is root)[::-1]
@@ -132,10 +133,10 @@ def copy_predicate(tokenizers: Tokenizers, data: DataConfig) -> Callable[[str], 
 
 
 def unread_characters(text: str, tokenizer: Tokenizer) -> set[str]:
-    """Return the characters of a text, also those of entities, that no piece contains."""
-    text = compose_unicode(_ENTITY.sub(lambda match: html.unescape(match[0]), text))
-    rest = (char for char in set(text) if char.lower() not in _characters(tokenizer))
-    return {char for char in rest if UNK_ID in tokenizer.encode(char).ids}
+    """Return the characters of a text, entities included, that the tokenizer has no piece for."""
+    text = compose_unicode(_unescaped(text, "html", {}))
+    others = (char for char in set(text) if char.lower() not in _characters(tokenizer))
+    return {char for char in others if UNK_ID in tokenizer.encode(char).ids}
 
 
 @lru_cache(maxsize=16)
@@ -217,8 +218,10 @@ _ENTITY = re.compile(_REFERENCE)
 _ESCAPED = {"html": _ENTITY, "markdown": re.compile(f"{_REFERENCE}|{_ESCAPE}")}
 
 
-_LETTER = r"[^\W_\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
-"""A letter or digit, except of a language without spaces between words."""
+UNSPACED = r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+"""The characters of Chinese and Japanese, which have no spaces between words."""
+
+_LETTER = rf"[^\W_{UNSPACED}]"
 
 
 def _with_unread(marks: list[Mark], core: str, characters: Collection[str]) -> Iterator[Mark]:
@@ -232,7 +235,7 @@ def _with_unread(marks: list[Mark], core: str, characters: Collection[str]) -> I
     unread = re.compile("|".join(patterns))
     start = 0
     for mark in marks:
-        for match in unread.finditer(core, start, mark.start) if characters else ():
+        for match in unread.finditer(core, start, mark.start):
             if not _ENTITY.match(match[0]) or html.unescape(match[0]) in characters:
                 yield Mark(*match.span(), "single")
         yield mark

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from nmt.documents.markup import Escapes, Mark, MarkedText
+from nmt.documents.markup import UNSPACED, Escapes, Mark, MarkedText
 from nmt.text.normalisation import has_typography
 from nmt.text.placeholders import PLACEHOLDERS
 from nmt.text.tokenizer import Tokenizers
@@ -27,7 +27,7 @@ Word = re.Match[str]  # its last group is `placeholder`, `word`, or None for a p
 
 _LETTER = r"[^\s\d!-/:-@\[-`{-~\u00a1-\u00b4\u00b6-\u00bf\u2010-\u205f\u3000-\u303f\uff01-\uff0f]"
 _WORD = (
-    r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"  # a character of a language without spaces
+    rf"[{UNSPACED}]"  # each character is a word
     rf"|\d+(?:[.,:]\d+)*|{_LETTER}+(?:['’-]{_LETTER}+)*"
 )
 _WORDS = [

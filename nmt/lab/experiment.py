@@ -23,7 +23,7 @@ from nmt.lab.figure import figure_style, write_png
 from nmt.lab.numbers import align_columns, readable_json, summary
 from nmt.settings.base import Config
 from nmt.settings.config_file import Overrides, load_overrides
-from nmt.storage.output import check_output, output_errors, write_lines
+from nmt.storage.output import check_output, command_files, output_errors, write_lines
 
 
 class Options(Config):
@@ -106,40 +106,41 @@ class Report:
     paths: tuple[Path, Path]
 
 
-def perform(name: str, overrides: Overrides, folder: Path) -> Report:
+def perform(name: str, overrides: Overrides, folder: Path, force: bool = False) -> Report:
     """Run an experiment with `overrides` (`key=value`); write NAME.json and NAME.png to `folder`.
 
-    Raises ConfigError for an unknown name or option, and for an existing file (`check_output`).
+    Raises ConfigError for an unknown name or option, and for an existing file without `force`.
     Raises DataError if `folder` cannot be written, and NMTError if a number is NaN or infinite.
     """
     experiment = find(name)
     options = load_overrides(overrides, experiment.options)
     paths = folder / f"{name}.json", folder / f"{name}.png"
-    for path in paths:
-        check_output(path)
-    with output_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    result = experiment.run(options)
-    numbers = result.content()
-    content = {
-        "experiment": name,
-        "description": EXPERIMENTS[name],
-        "options": options.model_dump(mode="json"),
-        "versions": {
-            "nmt": nmt.__version__,
-            "python": platform.python_version(),
-            **{module.__name__: module.__version__ for module in (torch, np, mpl)},
-        },
-        "numbers": numbers,
-    }
-    try:
-        text = readable_json(content)
-    except ValueError:
-        message = f"{name}: got NaN or infinity with these options (is lr too large?)"
-        raise NMTError(message) from None
-    write_lines([text], paths[0])
-    with figure_style():
-        write_png(experiment.draw(result), paths[1])
+    with command_files({}, force):
+        for path in paths:
+            check_output(path)
+        with output_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        result = experiment.run(options)
+        numbers = result.content()
+        content = {
+            "experiment": name,
+            "description": EXPERIMENTS[name],
+            "options": options.model_dump(mode="json"),
+            "versions": {
+                "nmt": nmt.__version__,
+                "python": platform.python_version(),
+                **{module.__name__: module.__version__ for module in (torch, np, mpl)},
+            },
+            "numbers": numbers,
+        }
+        try:
+            text = readable_json(content)
+        except ValueError:
+            message = f"{name}: got NaN or infinity with these options (is lr too large?)"
+            raise NMTError(message) from None
+        write_lines([text], paths[0])
+        with figure_style():
+            write_png(experiment.draw(result), paths[1])
     return Report(summary(numbers), text, paths)
 
 

@@ -43,13 +43,15 @@ _CHECKPOINT = rf"checkpoints/({LABELS_FILE}|{STEP_NAME.pattern}/({JSON}|{MODEL})
 _MEMBER = re.compile(rf"[^/]+/(config\.yaml|{CARD}|{CONFIDENCE}|{_TOKENIZER}|{_CHECKPOINT})")
 
 
-def pack(run: RunDirectory, checkpoint: str, out: Path, int8: bool = False) -> None:
+def pack(
+    run: RunDirectory, checkpoint: str, out: Path, force: bool = False, int8: bool = False
+) -> None:
     """Write a run with one of its checkpoints to the archive `out`.
 
     In the archive, this checkpoint is `best` and `last`. With `int8`, matrices are stored as int8,
     and the calibration of confidence, which is valid for the exact weights, is left out. `out` must
-    not exist (`atomic_output`). Raises CheckpointError if the checkpoint is missing, damaged or a
-    named one, and DataError if `out` cannot be written.
+    not exist unless `force` is set. Raises CheckpointError if the checkpoint is missing, damaged or
+    a named one, and DataError if `out` cannot be written.
     """
     folder = run.checkpoint_folder
     step, tensors = folder.load_weights(checkpoint)  # checks the checksums
@@ -67,7 +69,7 @@ def pack(run: RunDirectory, checkpoint: str, out: Path, int8: bool = False) -> N
     method = zipfile.ZIP_DEFLATED if int8 else zipfile.ZIP_STORED
     with (
         tempfile.TemporaryDirectory(prefix="nmt-pack-") as scratch,
-        atomic_output(out) as stream,
+        atomic_output(out, force) as stream,
         zipfile.ZipFile(stream, "w") as archive,
     ):
         weights = path

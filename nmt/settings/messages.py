@@ -72,9 +72,10 @@ def fault_lines(
     problems: dict[KeyPath, list[str]] = {}
     for path, fault in faults[:MAX_FAULTS]:
         if not isinstance(fault, str):
-            unknown = fault["type"] == "extra_forbidden"
-            allowed = _allowed(path, root)
-            fault = _unknown_key(path, tree, root) if unknown else value_problem(fault, allowed)
+            if fault["type"] == "extra_forbidden":
+                fault = _unknown_key(path, tree, root)
+            else:
+                fault = value_problem(fault, _allowed(path, root))
         problems.setdefault(path, []).append(fault)
     lines = [
         ": ".join(filter(None, (_place(path, places).shown, _dotted(path), _joined(some))))

@@ -161,6 +161,8 @@ def test_words_never_seen_are_noted_once(monkeypatch: pytest.MonkeyPatch) -> Non
     text = "The Rat is <b>here</b>.\n Rat\n\u65e5\u672c (camel)"
     result = translate("--format", "html", stdin=text.encode())
     assert result.stderr.count("never seen in training: 3 (Rat, here, camel)\n") == 1
+    note = translate("--lines", "caf\u00e9", "cafe\u0301").stderr
+    assert note.count("never seen in training: 1 (caf\u00e9)\n") == 1
     monkeypatch.setattr("nmt.cli.commands.translate_output._CHECKED", 2)
     assert "never seen" not in translate("the", "cat", "rat").stderr
     assert "of the first 2 sentences: 1 (" + "a" * 40 in translate("a" * 9999, "the", "is").stderr

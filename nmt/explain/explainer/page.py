@@ -29,15 +29,19 @@ _ATTENTION_KINDS = {"weights": "soft", "span": "global", "coverage": "none"}
 
 
 def write_explainer(
-    run: TrainedRun, checkpoint: str, path: FilePath, numbers: NumberFormat = "int8"
+    run: TrainedRun,
+    checkpoint: str,
+    path: FilePath,
+    numbers: NumberFormat = "int8",
+    force: bool = False,
 ) -> None:
     """Write the page of a checkpoint to `path`, with matrices in the number format `numbers`.
 
-    Raises ConfigError as `check_explainable` does, and the errors of `atomic_output`, such as for
-    an existing file, and of `TrainedRun.load_model`.
+    `path` must be new unless `force`. Raises ConfigError as `check_explainable` does, and the
+    errors of `atomic_output` and `TrainedRun.load_model`.
     """
     check_explainable(run.config)
-    with atomic_output(Path(path)) as stream:
+    with atomic_output(Path(path), force) as stream:
         loaded = run.load_model(checkpoint, torch.device("cpu"))
         samples = read_samples(run.path, loaded.step)
         example = samples[0].record.source_text if samples else ""
