@@ -163,9 +163,9 @@ class Batch:
         for name in _TENSORS:
             getattr(self, name).copy_(getattr(batch, name), non_blocking=True)
 
-    def concatenate(self, batch: "Batch") -> "Batch":
-        """Return a batch with the rows of both, of equal shape, and this batch's token counts."""
-        rows = {name: torch.cat([getattr(self, name), getattr(batch, name)]) for name in _TENSORS}
+    def repeat(self) -> "Batch":
+        """Return a batch with all rows twice, but with this batch's token counts and links."""
+        rows = {name: torch.cat([getattr(self, name)] * 2) for name in _TENSORS}
         return replace(self, **rows)  # type: ignore[arg-type]
 
     def pad_to_multiple(self, longest: tuple[int, int]) -> "Batch":

@@ -5,18 +5,20 @@ the config to the union at the end. A loss may read the attention weights in the
 """
 
 import abc
-from contextlib import AbstractContextManager, nullcontext
+import functools
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from nmt.batches.batching import Batch, BatchLinks
 from nmt.models.base import DecoderOutput
-from nmt.optim.consistency import cut_pieces, paired_loss, zero_pad_embeddings
+from nmt.ops.backend import operations
+from nmt.ops.precision import accumulate_dtype
 from nmt.settings.base import Config, UserPath
 from nmt.text.vocabulary import PAD_ID
 
@@ -27,8 +29,6 @@ Smoothing = Annotated[
     float, Field(ge=0, lt=1, description="label smoothing: probability shared by all pieces")
 ]
 """The label smoothing e (arXiv 1512.00567, section 7)."""
-
-Alpha = Annotated[float, Field(gt=0, description="weight of the divergence, alpha in the paper")]
 
 
 class LossSum(NamedTuple):
@@ -56,10 +56,6 @@ class Loss(abc.ABC):
     def inputs(self, batch: Batch) -> Batch:
         """Return the batch that the model and the loss receive; by default `batch` itself."""
         return batch
-
-    def forward_context(self, model: nn.Module) -> AbstractContextManager[None]:
-        """Return a context manager for the model's forward pass; by default it has no effect."""
-        return nullcontext()
 
     def __call__(self, output: DecoderOutput, batch: Batch) -> LossSum:
         """Return the sums for a batch. `loss_sum` includes the auxiliary loss of `output`."""
@@ -131,38 +127,54 @@ class RDrop(CrossEntropy):
     alpha: float = 0.0
 
     def inputs(self, batch: Batch) -> Batch:
-        return batch.concatenate(batch)
+        return batch.repeat()
 
     def __call__(self, output: DecoderOutput, batch: Batch) -> LossSum:
         both = super().__call__(output, batch)
         return LossSum(both.loss_sum / 2, both.nll_sum / 2)
 
     def target_loss(self, output: DecoderOutput, batch: Batch) -> TargetLoss:
-        return paired_loss(output, batch.tgt_out, self.smoothing, self.alpha / 2, self.alpha / 2)
+        return paired_loss(output, batch.tgt_out, self.smoothing, self.alpha / 2)
 
 
-@dataclass(frozen=True)
-class SimCut(CrossEntropy):
-    """-log p(y) + alpha KL(p || q), where q is the distribution of a second pass.
+_BYTES_AT_ONCE = {"cpu": 6 * 2**20, "cuda": 2**27}
+"""Bytes of fp32 logits per chunk of tokens. On a CPU a chunk should not exceed the caches."""
 
-    The second pass embeds each piece of source and target prefix as 0 with the probability given by
-    the field `p` (arXiv 2206.02368, section 3). The second pass has no auxiliary loss.
+
+def paired_loss(
+    output: DecoderOutput, tgt_out: Int[Tensor, "N T"], smoothing: float, factor: float
+) -> TargetLoss:
+    """Return CE(p, y) + CE(q, y) + factor (KL(p || q) + KL(q || p)), and the NLL of each token.
+
+    p and q are the distributions of the first and of the last N / 2 rows. The loss is summed over
+    the target tokens y. CE is the cross-entropy with label smoothing `smoothing`. Gradients flow
+    through p and q in every term. The logits are computed again in the backward pass, in chunks.
+
+    The NLL is -log p(y) in the first rows and -log q(y) in the last, 0 at padding, and detached.
     """
+    vocabulary, features = output.vocabulary, output.features
+    ops = operations(vocabulary.backend, features)
 
-    alpha: float = 0.0
-    p: float = 0.05
+    def chunk_loss(rows: Tensor, table: Tensor, bias: Tensor, targets: Tensor) -> TargetLoss:
+        logits = ops.linear(rows, table, bias)
+        log_probs = logits.log_softmax(dim=-1, dtype=accumulate_dtype(logits.dtype))
+        keep = targets != PAD_ID
+        nlls = -log_probs.gather(-1, targets.unsqueeze(-1)).squeeze(-1) * keep
+        uniform = -log_probs[..., : vocabulary.n_pieces].mean(dim=-1) * keep
+        log_p, log_q = log_probs
+        divergence = ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum(dim=-1) * keep[0]
+        loss = ((1 - smoothing) * nlls + smoothing * uniform).sum() + factor * divergence.sum()
+        return loss, nlls.detach()
 
-    def inputs(self, batch: Batch) -> Batch:
-        src_ids, tgt_in = (cut_pieces(ids, self.p) for ids in (batch.src_ids, batch.tgt_in))
-        no_targets = torch.full_like(batch.tgt_out, PAD_ID)
-        cut = replace(batch, src_ids=src_ids, tgt_in=tgt_in, tgt_out=no_targets)
-        return batch.concatenate(cut)
-
-    def forward_context(self, model: nn.Module) -> AbstractContextManager[None]:
-        return zero_pad_embeddings(model)
-
-    def target_loss(self, output: DecoderOutput, batch: Batch) -> TargetLoss:
-        return paired_loss(output, batch.tgt_out, self.smoothing, self.alpha, 0.0)
+    n_bytes = _BYTES_AT_ONCE.get(features.device.type, 2**23)
+    size = max(1, n_bytes // (2 * 4 * vocabulary.n_pieces))
+    compute = functools.partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
+    rows = torch.split(features.reshape(2, -1, features.shape[-1]), size, dim=1)
+    targets = torch.split(tgt_out.view(2, -1), size, dim=1)
+    affine = vocabulary.affine()
+    chunks = [compute(chunk_loss, x, *affine, y) for x, y in zip(rows, targets, strict=True)]
+    losses, nlls = zip(*chunks, strict=True)
+    return torch.stack(losses).sum(), torch.cat(nlls, dim=1).view_as(tgt_out)
 
 
 _LEAST_WEIGHT = 1e-10  # smaller weights, such as those outside a window, get no gradient
@@ -260,23 +272,12 @@ class RDropConfig(LossOptions):
 
     kind: Literal["r_drop"] = "r_drop"
     smoothing: Smoothing = 0.0
-    alpha: Alpha = 5.0
+    alpha: float = Field(default=5.0, gt=0, description="weight of the divergence in the paper")
 
     def build(self, heads: tuple[int, ...] | None = None) -> Loss:
         return RDrop(self.smoothing, self.alpha)
 
 
-class SimCutConfig(LossOptions):
-    """SimCut (arXiv 2206.02368): cross-entropy plus divergence from a pass without some pieces."""
-
-    kind: Literal["simcut"] = "simcut"
-    smoothing: Smoothing = 0.0
-    alpha: Alpha = 3.0
-    p: float = Field(default=0.05, ge=0, lt=1, description="probability that a piece is cut")
-
-    def build(self, heads: tuple[int, ...] | None = None) -> Loss:
-        return SimCut(self.smoothing, self.alpha, self.p)
-
-
-_LossConfigs = CrossEntropyConfig | GuidedAlignmentConfig | RDropConfig | SimCutConfig
-LossConfig = Annotated[_LossConfigs, Field(discriminator="kind")]
+LossConfig = Annotated[
+    CrossEntropyConfig | GuidedAlignmentConfig | RDropConfig, Field(discriminator="kind")
+]

@@ -1,6 +1,6 @@
 """Seed the random generators; save and restore the state of torch's generators.
 
-Initial weights, dropout, sampled attention and the cut pieces of SimCut use torch's generators.
+Initial weights, dropout and sampled attention use torch's generators.
 Batch order, mixtures, noise and sampled pieces use separate generators, derived from the seed, the
 epoch and the row (batches/plan.py, batches/resampling.py). Nothing else in training is random.
 """

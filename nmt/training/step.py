@@ -94,8 +94,7 @@ def translation_loss(model: Seq2Seq, batch: Batch, settings: StepSettings) -> Lo
     batch = settings.loss.inputs(batch.to(next(model.parameters()).device))
     keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
     with_weights = settings.loss.needs_weights(batch)
-    with settings.loss.forward_context(model):
-        output = model(batch.src_ids, keep, batch.tgt_in, with_weights=with_weights)
+    output = model(batch.src_ids, keep, batch.tgt_in, with_weights=with_weights)
     return settings.loss(output, batch)
 
 

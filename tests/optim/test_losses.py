@@ -4,18 +4,15 @@ import math
 
 import pytest
 import torch
-from devices import DEVICE
 from laws.family import MODELS, TGT_VOCAB, model_of
 from torch import Tensor, nn
 
 from nmt.batches.batching import Batch, make_batch
 from nmt.models.base import DecoderOutput, Seq2Seq
-from nmt.models.vocabulary import PieceEmbedding, VocabLinear
-from nmt.ops.masks import keep_from_lengths
-from nmt.optim import consistency, losses
-from nmt.optim.consistency import cut_pieces, paired_loss, zero_pad_embeddings
-from nmt.optim.losses import CrossEntropy, Loss, LossSum, RDrop, SimCut, cross_entropy
-from nmt.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
+from nmt.models.vocabulary import VocabLinear
+from nmt.optim import losses
+from nmt.optim.losses import CrossEntropy, Loss, LossSum, RDrop, cross_entropy, paired_loss
+from nmt.text.vocabulary import PAD_ID
 from nmt.training.step import StepSettings, train_step, translation_loss
 
 PAIRS = [((5, 6, 7, 11), (8,)), ((9,), (4, 5, 6, 7)), ((4, 4), (6, 5)), ((8, 7), (9, 9, 9))]
@@ -35,24 +32,16 @@ def measured(model: Seq2Seq, loss: Loss) -> tuple[LossSum, list[Tensor]]:
     return sums, [p.grad.clone() for p in model.parameters() if p.grad is not None]
 
 
-def cut_some(ids: Tensor, rate: float) -> Tensor:
-    """The cut without its draw."""
-    return ids.masked_fill((ids == 5) | (ids == 9), PAD_ID)
-
-
-@pytest.mark.parametrize(
-    ("loss", "divergence", "plain"),
-    [(RDrop(0.0, 2.0), (5 / 8 + 1 / 2) / 2, 2.5 + 2), (SimCut(0.0, 2.0), 2 * 5 / 8, 3 + 2)],
-)
-def test_two_distributions_have_the_known_loss(loss: Loss, divergence: float, plain: float) -> None:
+def test_two_distributions_have_the_known_loss() -> None:
     """In multiples of log 2: KL(p || q) = 5/8, KL(q || p) = 1/2, CE(p) = 3, CE(q) = 2."""
-    vocabulary = VocabLinear(5, 5)
+    loss, vocabulary = RDrop(0.0, 2.0), VocabLinear(5, 5)
     nn.init.eye_(vocabulary.weight)
     p, q = [1 / 2, 1 / 8, 1 / 8, 1 / 8, 1 / 8], [1 / 8, 1 / 8, 1 / 4, 1 / 4, 1 / 4]
     output = DecoderOutput(torch.tensor([[p, q], [q, q]]).log(), vocabulary)
     sums = loss(output, loss.inputs(make_batch([(4,)], [(4,)])))
-    assert sums.loss_sum.item() == pytest.approx((plain + divergence) * math.log(2))
-    assert sums.nll_sum.item() == pytest.approx(plain * math.log(2))
+    assert sums.nll_sum.item() == pytest.approx((3 / 2 + 2 / 2 + 2) * math.log(2))
+    divergence = sums.loss_sum.item() - sums.nll_sum.item()
+    assert divergence == pytest.approx((5 / 8 + 1 / 2) / 2 * math.log(2))
 
 
 def paired_inputs() -> tuple[Tensor, VocabLinear, Tensor]:
@@ -93,7 +82,7 @@ def test_padding_is_invisible_and_has_no_gradient() -> None:
     sums = []
     for scale in (1.0, 100.0):
         x = torch.where((targets == PAD_ID).unsqueeze(-1), scale, features).requires_grad_()
-        loss, nlls = paired_loss(DecoderOutput(x, layer), targets, 0.1, 2.0, 3.0)
+        loss, nlls = paired_loss(DecoderOutput(x, layer), targets, 0.1, 2.0)
         loss.backward()
         assert ((x.grad != 0).any(dim=-1) == (targets != PAD_ID)).all()
         assert ((nlls != 0) == (targets != PAD_ID)).all()
@@ -103,14 +92,13 @@ def test_padding_is_invisible_and_has_no_gradient() -> None:
 
 @pytest.mark.parametrize("n_bytes", [1, 1000, 10**6])
 def test_chunks_have_the_gradient_of_finite_differences(monkeypatch, n_bytes: int) -> None:
-    """In features, weight and bias; both passes have gradients, also where one has no targets."""
-    monkeypatch.setattr(consistency, "_BYTES_AT_ONCE", {"cpu": n_bytes})
+    """In features, weight and bias."""
+    monkeypatch.setattr(losses, "_BYTES_AT_ONCE", {"cpu": n_bytes})
     features, layer, targets = paired_inputs()
-    targets[3] = PAD_ID
 
     def loss(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         layer.affine = lambda: (weight, bias)
-        return paired_loss(DecoderOutput(x, layer), targets, 0.1, 2.0, 3.0)[0]
+        return paired_loss(DecoderOutput(x, layer), targets, 0.1, 2.0)[0]
 
     leaves = [x.detach().requires_grad_() for x in (features, *layer.affine())]
     assert torch.autograd.gradcheck(loss, leaves, fast_mode=True)
@@ -118,54 +106,20 @@ def test_chunks_have_the_gradient_of_finite_differences(monkeypatch, n_bytes: in
 
 @pytest.mark.parametrize("name", FIXED)
 def test_equal_passes_leave_the_cross_entropy(name: str) -> None:
-    """Also where the passes differ, but the divergence has no weight."""
     model = model_of(name).double().train()
     expected, gradients = measured(model, CrossEntropy(0.1))
-    for loss in (RDrop(0.1, 5.0), SimCut(0.1, 3.0, 0.0), SimCut(0.1, 0.0, 0.6)):
-        sums, others = measured(model, loss)
-        torch.testing.assert_close(sums, expected, rtol=1e-9, atol=0)
-        torch.testing.assert_close(others, gradients, rtol=1e-7, atol=1e-9)
+    sums, others = measured(model, RDrop(0.1, 5.0))
+    torch.testing.assert_close(sums, expected, rtol=1e-9, atol=0)
+    torch.testing.assert_close(others, gradients, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", FIXED)
-def test_a_cut_piece_is_a_position_with_an_embedding_of_zero(name: str) -> None:
-    model, pairs = model_of(name).double().train(), batch().to(torch.device(DEVICE))
-    keep = keep_from_lengths(pairs.src_lengths, pairs.src_ids.shape[1])
-    cut_ids = cut_some(pairs.src_ids, 1.0), keep, cut_some(pairs.tgt_in, 1.0)
-    with zero_pad_embeddings(model):
-        cut = model(*cut_ids)
-    words = pairs.tgt_out != PAD_ID
-    outside = model(*cut_ids)  # where PAD_ID has an embedding of its own
-    assert not cut.features[words].equal(outside.features[words])
-    hooks = [
-        part.register_forward_hook(lambda _, ids, x: x * (cut_some(*ids, 1.0) != 0).unsqueeze(-1))
-        for part in model.modules()
-        if isinstance(part, PieceEmbedding)
-    ]
-    assert len(hooks) == 2
-    by_hand = model(pairs.src_ids, keep, pairs.tgt_in)
-    torch.testing.assert_close(cut.features[words], by_hand.features[words])
-
-
-def test_pieces_are_cut_at_the_rate_but_never_bos_and_eos() -> None:
-    ids = torch.randint(4, 29, (300, 30))
-    ids[:, 0], ids[:, -1] = BOS_ID, EOS_ID
-    cut = cut_pieces(ids, 0.2)
-    is_cut = cut != ids
-    assert not is_cut[:, [0, -1]].any()
-    assert (cut[is_cut] == PAD_ID).all()
-    assert float(is_cut[:, 1:-1].float().mean()) == pytest.approx(0.2, abs=0.02)
-    assert cut_pieces(ids, 0.0).equal(ids)
-
-
-@pytest.mark.parametrize("loss", [RDrop(0.1, 5.0), SimCut(0.1, 3.0)])
-def test_micro_batches_are_the_whole_batch(monkeypatch: pytest.MonkeyPatch, loss: Loss) -> None:
-    monkeypatch.setattr(losses, "cut_pieces", cut_some)
+def test_micro_batches_are_the_whole_batch() -> None:
     weights, sums = [], []
     for cuts in ([(0, 4)], [(0, 1), (1, 4)], [(0, 2), (2, 3), (3, 4)]):
         model = model_of("rnn").train()
         optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-        result = train_step(model, optimizer, [batch(*c) for c in cuts], StepSettings(loss=loss))
+        settings = StepSettings(loss=RDrop(0.1, 5.0))
+        result = train_step(model, optimizer, [batch(*c) for c in cuts], settings)
         assert result.n_tokens == batch().n_tokens
         sums.append(result.nll_sum)
         weights.append(list(model.parameters()))
@@ -173,13 +127,9 @@ def test_micro_batches_are_the_whole_batch(monkeypatch: pytest.MonkeyPatch, loss
     assert sums == pytest.approx(sums[:1] * 3)
 
 
-def test_the_two_passes_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By their dropout, or by the pieces that are cut from the second."""
-    monkeypatch.setattr(losses, "cut_pieces", cut_some)
-    for dropout, one, two in (
-        (0.3, RDrop(0.0, 0.0), RDrop(0.0, 5.0)),
-        (0.0, CrossEntropy(0.0), SimCut(0.0, 3.0)),
-    ):
-        plain, paired = (measured(model_of("rnn", dropout=dropout), loss)[0] for loss in (one, two))
-        torch.testing.assert_close(plain.nll_sum, paired.nll_sum)
-        assert paired.loss_sum > 1.001 * plain.nll_sum
+def test_dropout_makes_the_passes_differ() -> None:
+    plain, paired = (
+        measured(model_of("rnn", dropout=0.3), RDrop(0.0, alpha))[0] for alpha in (0.0, 5.0)
+    )
+    torch.testing.assert_close(plain.nll_sum, paired.nll_sum)
+    assert paired.loss_sum > 1.001 * plain.nll_sum

@@ -33,13 +33,13 @@ HARD = {"kind": "additive", "weights": {"kind": "hard"}, "dropout": 0.3}
 NOISE = {"upper": 0.3, "slip": 0.5, "punctuation": 0.5, "copies": 0.5, "merge": 0.5}
 
 OPTIONS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
-    "LSTM, dropout, warm-up, cut pieces, accumulation, tokens": (
+    "LSTM, dropout, warm-up, accumulation, tokens": (
         (3,),
         {
             "model": {**LSTM, "dropout": 0.3},
             "train": {
                 **{"accumulate": 2, "batch_by": "tokens", "batch_size": 130, "log_every": 2},
-                **{"schedule": WARM_UP, "loss": {"kind": "simcut", "p": 0.2}},
+                "schedule": WARM_UP,
             },
             "data": {"max_pieces": 20},
         },
