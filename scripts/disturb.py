@@ -12,6 +12,7 @@ capitals of the reference, so the first measure says most.
     slip       Two neighbouring letters of one wrod are exchanged.
     typed      lower case, no full stop and a slpi
     keyboard   One letter of a word is its neighbpur on a QWERTY keyboard.
+    accents    Letters lose their accents: deja vu.
     number     A number ends the sentence, and the reference too. (1,234)
     emoji      An emoji ends the sentence, and the reference too. 🎉
     merged     The next sentence follows. It does so in the reference too.
@@ -25,6 +26,7 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from unicodedata import combining, normalize
 
 from measuring import markdown_table
 
@@ -43,13 +45,10 @@ SEED = 1
 NUMBERS = ("7", "42", "3.5", "18:10", "2016", "1,234")
 EMOJI = ("🎉", "😀", "❤️", "👍🏽", "🚲")
 
+MARKS = " .!?…"
+
 MIN_LETTERS = 4
 """Letters of a word in which a slip is made; in shorter ones it often makes another word."""
-
-
-def without_stop(text: str) -> str:
-    """Return `text` without the marks that end a sentence."""
-    return text.rstrip(" .!?…")
 
 
 def with_slip(text: str, rng: random.Random) -> str:
@@ -82,10 +81,11 @@ FORMS: dict[str, Callable[[str, random.Random], str]] = {
     "as it is": lambda text, _: text,
     "capitals": lambda text, _: text.upper(),
     "lower": lambda text, _: text.lower(),
-    "no-stop": lambda text, _: without_stop(text),
+    "no-stop": lambda text, _: text.rstrip(MARKS),
     "slip": with_slip,
-    "typed": lambda text, rng: with_slip(without_stop(text.lower()), rng),
+    "typed": lambda text, rng: with_slip(text.lower().rstrip(MARKS), rng),
     "keyboard": with_neighbour,
+    "accents": lambda text, _: "".join(c for c in normalize("NFD", text) if not combining(c)),
     "number": lambda text, rng: f"{text} ({rng.choice(NUMBERS)})",
     "emoji": lambda text, rng: f"{text} {rng.choice(EMOJI)}",
 }

@@ -127,6 +127,11 @@ class SearchConfig(Config):
         "words, if the translation lacks a number that the source has in digits; samples are never "
         "changed",
     )
+    correct_spelling: bool = Field(
+        default=False,
+        description="whether a source word that the training text lacks is read as one that it has "
+        "if a typing slip is the likely difference (docs/search.md)",
+    )
     sampling: SamplingConfig | None = Field(
         default=None, description="sample translations; null: beam search"
     )

@@ -200,9 +200,9 @@ def size_notes(tokenizers: Tokenizers) -> list[str]:
     ]
 
 
-def words_by_hash(text: str) -> dict[int, str]:
-    """Return the words of a text, keyed by a 32-bit hash that ignores case."""
-    return {zlib.crc32(word.casefold().encode()): word for word in letter_words(text)}
+def word_hash(word: str) -> int:
+    """Return a 32-bit hash of a word that ignores case."""
+    return zlib.crc32(word.casefold().encode())
 
 
 def record_words(folder: Path, texts: Iterable[str], others: frozenset[int] = frozenset()) -> None:
@@ -212,7 +212,7 @@ def record_words(folder: Path, texts: Iterable[str], others: frozenset[int] = fr
     """
     hashes = set(others)
     for text in texts:
-        hashes.update(words_by_hash(text))
+        hashes.update(map(word_hash, letter_words(text)))
         if len(hashes) > MAX_WORDS:
             return
     folder.mkdir(parents=True, exist_ok=True)

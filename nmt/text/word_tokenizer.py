@@ -20,8 +20,10 @@ _OPENING = '"([{«“„¿¡'
 _CLOSING = '"!?‽.,;:…)]}»”'
 _MARKS = re.compile(r"\.\.+|.")  # an ellipsis in full stops is one mark
 
-# In scripts with spaces between words: not Thai, Lao, Burmese, Khmer, Japanese and Chinese.
-_WORD = re.compile(r"[^\W\d_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]+")
+LETTER = r"[^\W\d_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]"
+"""A letter of a script that separates words: not Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
+
+_WORD = re.compile(f"{LETTER}+")
 
 _NO_SPACE_AFTER = frozenset("([{“„¿¡")
 _NO_SPACE_BEFORE = frozenset(".,…)]}”!?‽;:")

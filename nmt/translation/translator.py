@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import islice
 
 import numpy as np
@@ -21,7 +22,8 @@ from nmt.search.constraints import Constraint
 from nmt.search.forced import force_decode, self_attention
 from nmt.search.search_config import SearchConfig
 from nmt.text.numbers import canonical_numbers, lost_numbers
-from nmt.text.tokenizer import Tokenizers
+from nmt.text.spelling import SpellingCorrector
+from nmt.text.tokenizer import Tokenizers, read_word_hashes
 from nmt.text.vocabulary import EOS_ID
 from nmt.translation.arguments import checked_texts, merged_search
 from nmt.translation.batched import BatchedModel, Padded, without_eos
@@ -211,7 +213,7 @@ class Translator:
         if self.rerankers:
             check_rerankable(config)
             search_config = config.model_copy(update={"n_best": config.beam})
-        texts, sources = self._encoded(texts)
+        texts, sources = self._encoded(texts, config)
         tokenizers = self.tokenizers
         constraints = constraints_of(self.model, tokenizers, sources, config, prefixes, attention)
         beams = self._search(texts, sources, search_config, constraints)
@@ -287,9 +289,25 @@ class Translator:
             for output in (Counter(canonical_numbers(output_text)) for output_text in texts)
         )
 
-    def _encoded(self, texts: Iterable[str]) -> tuple[list[str], list[Encoded]]:
+    def read(self, text: str, search: SearchConfig | None = None) -> str:
+        """Return a source text as the model reads it, by `search.correct_spelling`."""
+        corrector = self._corrector if (search or self.search).correct_spelling else None
+        if corrector is None:
+            return text
+        terms = self.glossary.terms_of(text) if self.glossary else []
+        return corrector.correct(text, {word for term in terms for word in term.source.split()})
+
+    @cached_property
+    def _corrector(self) -> SpellingCorrector | None:
+        """The corrector with the words of the first run, or None if it has no record of them."""
+        known = read_word_hashes(self.runs[0].directory.tokenizer_path) if self.runs else None
+        return SpellingCorrector(self.tokenizers.src, known) if known else None
+
+    def _encoded(
+        self, texts: Iterable[str], search: SearchConfig | None = None
+    ) -> tuple[list[str], list[Encoded]]:
         texts = list(checked_texts(texts))
-        return texts, [self.tokenizers.src.encode(text) for text in texts]
+        return texts, [self.tokenizers.src.encode(self.read(text, search)) for text in texts]
 
     def translate_stream(
         self, texts: Iterable[str], prefix: str = ""
@@ -338,7 +356,7 @@ class Translator:
         length penalty and the batch size are used. Raises DataError if the numbers of texts differ,
         and TypeError if a text is not a str.
         """
-        texts, sources = self._encoded(texts)
+        texts, sources = self._encoded(texts, search)
         target_texts = list(checked_texts(target_texts, "target_texts"))
         if len(sources) != len(target_texts):
             got = format_count(len(target_texts), "translation")

@@ -163,6 +163,13 @@ def test_words_never_seen_are_noted_once(monkeypatch: pytest.MonkeyPatch) -> Non
     assert result.stderr.count("never seen in training: 3 (Rat, here, camel)\n") == 1
     note = translate("--lines", "caf\u00e9", "cafe\u0301").stderr
     assert note.count("never seen in training: 1 (caf\u00e9)\n") == 1
+    corrects = ("--set", "search.correct_spelling=true")
+    result = translate("the cta sleeps", *corrects)
+    assert result.stdout == translate("the cat sleeps").stdout
+    assert "never seen in training: 2 (cta (read as cat), sleeps)\n" in result.stderr
+    assert json.loads(translate("cta", "--json", *corrects).stdout)["src"] == "cta"
+    Path("terms.tsv").write_text("Cta\tchat\n", encoding="utf-8")
+    assert "read as" not in translate("the CTA", "--glossary", "terms.tsv", *corrects).stderr
     monkeypatch.setattr("nmt.cli.commands.translate_output._CHECKED", 2)
     assert "never seen" not in translate("the", "cat", "rat").stderr
     assert "of the first 2 sentences: 1 (" + "a" * 40 in translate("a" * 9999, "the", "is").stderr

@@ -129,7 +129,8 @@ class TranslationOutput:
 
     def note(self, src_lang: str, tgt_lang: str) -> None:
         """Print notes on stderr about odd sentences and translations."""
-        from nmt.text.tokenizer import read_word_hashes, words_by_hash
+        from nmt.text.tokenizer import read_word_hashes, word_hash
+        from nmt.text.word_tokenizer import letter_words
 
         if self.attention:
             from nmt.explain.terminal import legend
@@ -139,8 +140,13 @@ class TranslationOutput:
         noun = "sentence" if self.is_split else "line"
         unit = "sentence" if self.is_document else "line"
         seen = read_word_hashes(self.translator.runs[0].directory.tokenizer_path)
-        words = {key: word for text in self.sources for key, word in words_by_hash(text).items()}
-        unseen = [word[:40] for key, word in words.items() if key not in seen]
+        words = {}
+        for text in self.sources:
+            readings = letter_words(self.translator.read(text))
+            for word, reading in zip(letter_words(text), readings, strict=False):
+                change = f" (read as {reading})" if reading != word else ""
+                words[word_hash(word)] = word[:40] + change
+        unseen = [word for key, word in words.items() if key not in seen]
         if seen and unseen:
             where = f" of the first {_CHECKED:,} {noun}s" * (self.n > _CHECKED)
             say(f"words never seen in training{where}: {len(unseen):,} ({', '.join(unseen[:10])})")
