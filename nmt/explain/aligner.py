@@ -128,11 +128,7 @@ class Aligner:
         ]
 
     def _one_way(
-        self,
-        translator: Translator,
-        sources: Lines,
-        targets: Lines,
-        tokenised: bool,
+        self, translator: Translator, sources: Lines, targets: Lines, tokenised: bool
     ) -> list[Links]:
         sides = translator.tokenizers
         encoded_sources, src_words = _encode(sources, sides.src, tokenised)

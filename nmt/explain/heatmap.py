@@ -150,10 +150,8 @@ def draw_side_by_side(
     for name, translation in translations.items():
         table = attention_table(translation, level=level)
         groups.setdefault((table.rows, table.columns), []).append((table, name))
-    grids = []
-    for maps in groups.values():
-        _, first = maps[0]
-        grids.append(map_grid(maps, translations[first].hypotheses[0].text, across=len(maps)))
+    texts = {name: drawn.hypotheses[0].text for name, drawn in translations.items()}
+    grids = [MapGrid([maps], texts[maps[0][1]]) for maps in groups.values()]
     if style.scale is None:
         style = replace(style, scale=colour_scale_maximum(max(grid.max_weight for grid in grids)))
     return draw_grids(grids, next(iter(translations.values())).src_text, style)

@@ -177,19 +177,17 @@ def _draw_connections(axes: Axes, architecture: Architecture, n: int) -> None:
     """Draw inputs below, outputs above, connections in grey, and a path from 1 to n in orange."""
     paths, top = architecture.paths, architecture.n_layers
     for level in range(top):
-        for i, j in np.argwhere(paths.hops[0 if paths.within_layer else level]):
+        for i, j in np.argwhere(paths.hops[level]):
             axes.plot([j, i], [level, level + 1], color="0.72", linewidth=0.7, zorder=1)
     if paths.within_layer:
         for i, j in np.argwhere(paths.hops[1]).tolist():
             _arrow(axes, (j, 1), (i, 1), "0.6", 0.9)
-    path, level = paths.between(0, n - 1), 0
-    for hop, (start, end) in enumerate(itertools.pairwise(path)):
-        next_level = 1 if paths.within_layer else hop + 1
-        _arrow(axes, (start, level), (end, next_level), ORANGE, 2.0)
-        level = next_level
+    path = [(position, min(hop, top)) for hop, position in enumerate(paths.between(0, n - 1))]
+    for start, end in itertools.pairwise(path):
+        _arrow(axes, start, end, ORANGE, 2.0)
     for level in range(top + 1):
         axes.plot(range(n), [level] * n, "o", color="0.35", markersize=4.5, zorder=3)
-    axes.plot([0, n - 1], [0, level], "o", color=ORANGE, markersize=7, zorder=4)
+    axes.plot(*zip(path[0], path[-1], strict=True), "o", color=ORANGE, markersize=7, zorder=4)
     axes.set(xlim=(-0.5, n - 0.5), ylim=(-0.06 * top, 1.06 * top))
     axes.set_xticks(range(n), [f"$x_{{{i + 1}}}$" for i in range(n)])
     axes.set_yticks([])

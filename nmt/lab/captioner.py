@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
 from nmt.batches.batching import pad_ids
-from nmt.models.base import BatchFirst, DecoderOutput, Memory, State, StepOutput
+from nmt.models.base import BatchFirst, DecoderOutput, Memory, State, StepOutput, mean_annotation
 from nmt.models.catalog import initialise
 from nmt.models.recurrent.decoder import RNNState, build_decoder
 from nmt.models.recurrent.rnn_config import RecurrentConfig
@@ -72,8 +72,7 @@ class FeatureEncoder(nn.Module):
         """Return the memory. Features at padding have no effect."""
         keep = features.keep
         values = self.layers(features.values).masked_fill(~keep.unsqueeze(-1), 0.0)
-        mean = values.sum(dim=1, keepdim=True) / keep.sum(dim=1).view(-1, 1, 1)
-        return Memory(values=values, keep=keep, final=mean)
+        return Memory(values=values, keep=keep, final=mean_annotation(values, keep))
 
 
 class PictureEncoder(nn.Module):

@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,7 @@ from nmt.lab.captioning.evaluation import (
     attention_shares,
     draw_captions,
 )
-from nmt.lab.captioning.scenes import Arrangement, draw_scene, paint, split, with_noise
+from nmt.lab.captioning.scenes import Arrangement, Relation, draw_scene, paint, split, with_noise
 from nmt.lab.captioning.words import LANGUAGES, Aspect, CaptionVocabulary, Language
 from nmt.lab.experiment import Experiment, Options, Result, seeded
 from nmt.models.attention.kinds import AttentionConfig
@@ -71,10 +72,7 @@ def training_batches(
     The relation of a picture is drawn first; otherwise, pictures of a single thing would be rare.
     """
     rng = random.Random(f"lessons {options.seed}")
-    by_relation: dict[str, list[Arrangement]] = {}
-    for arrangement in arrangements:
-        by_relation.setdefault(arrangement.relation, []).append(arrangement)
-    groups = list(by_relation.values())
+    groups = [[a for a in arrangements if a.relation == name] for name in get_args(Relation)]
     rows = list(range(options.pictures)) * len(LANGUAGES)
     while True:
         contents = [rng.choice(rng.choice(groups)) for _ in range(options.pictures)]

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from nmt.lab.experiment import Options, seeded
+from nmt.lab.experiment import Options, seeded, update
 from nmt.models.catalog import initialise
 from nmt.models.transformer.transformer import TransformerConfig, TransformerEncoder
 
@@ -84,9 +84,7 @@ def train(heads: int, options: CardOptions) -> CardReader:
     optimizer = torch.optim.Adam(model.parameters(), lr=options.lr)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, options.updates)
     for _ in range(options.updates):
-        optimizer.zero_grad()
-        loss = losses(model, draw_cards(options.batch, options, generator)).sum()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
+        cards = draw_cards(options.batch, options, generator)
+        update(optimizer, losses(model, cards).sum())
         schedule.step()
     return model.eval()

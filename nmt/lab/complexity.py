@@ -5,14 +5,13 @@ They are compared with table 1 of arXiv 1706.03762. Local attention: arXiv 1508.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from matplotlib.figure import Figure
 from pydantic import Field, field_validator
 
 from nmt.explain.colours import BLUE, GREEN, GREY, ORANGE, PURPLE
 from nmt.lab import sequence_layers
-from nmt.lab.costs import FORWARD, TRAINING, Amounts, Costs, Curve, crossing, draw_growth, measure
+from nmt.lab.costs import FORWARD, TRAINING, Amounts, Costs, Line, crossing, draw_growth, measure
 from nmt.lab.experiment import Experiment, OddInt, Options, Result, one_thread, seeded
 from nmt.lab.figure import new_figure
 
@@ -20,15 +19,14 @@ SHORTEST = 32
 CONVOLUTION, DILATED, RECURRENCE = "convolution", "dilated convolution", "recurrence (GRU)"
 ATTENTION, LOCAL = "self-attention", "local attention"
 ALL_WEIGHTS = f"{ATTENTION}, with weights"
-_LINES: dict[str, tuple[Any, ...]] = {
+_LINES: dict[str, Line] = {
     CONVOLUTION: (GREEN, "-", 3.2),  # wide, to remain visible below another curve
-    DILATED: (GREEN, "--"),
+    DILATED: (GREEN, "--", 1.6),
     RECURRENCE: (ORANGE, "-", 3.2),
-    ATTENTION: (BLUE, "-"),
-    ALL_WEIGHTS: (BLUE, "--"),
-    LOCAL: (PURPLE, "-"),
+    ATTENTION: (BLUE, "-", 1.6),
+    ALL_WEIGHTS: (BLUE, "--", 1.6),
+    LOCAL: (PURPLE, "-", 1.6),
 }
-_PAIRS = tuple((ATTENTION, other) for other in (CONVOLUTION, RECURRENCE, LOCAL))
 
 
 class ComplexityOptions(Options):
@@ -49,20 +47,14 @@ class ComplexityOptions(Options):
             raise ValueError(f"got {value}, allowed: {SHORTEST} times a power of 2")
         return value
 
-    @property
-    def lengths(self) -> list[int]:
-        """The sequence lengths: 32, 64, ..., `longest`."""
-        return [SHORTEST << i for i in range((self.longest // SHORTEST).bit_length())]
-
 
 @dataclass(frozen=True)
 class ComplexityResult(Result):
-    """The measured costs and the theoretical costs of each layer, by name."""
+    """The costs of each layer by name, for sequences of the `lengths`."""
 
     size: int
     lengths: list[int]
     layers: dict[str, Costs]
-    theory: dict[str, sequence_layers.TheoreticalCosts]
 
     def crossings(self, cost: Callable[[Costs], Amounts]) -> dict[str, float | None]:
         """Return the lengths above which self-attention costs more than other layers.
@@ -70,22 +62,17 @@ class ComplexityResult(Result):
         `cost` selects the costs. Keys name the compared layers: `self-attention / local attention`.
         A value is None if self-attention does not cost more at the longest measured length.
         """
+        costs = {name: cost(layer) for name, layer in self.layers.items()}
         return {
-            f"{first} / {second}": crossing(
-                self.lengths, cost(self.layers[first]), cost(self.layers[second])
-            )
-            for first, second in _PAIRS
+            f"{ATTENTION} / {other}": crossing(self.lengths, costs[ATTENTION], costs[other])
+            for other in (CONVOLUTION, RECURRENCE, LOCAL)
         }
 
     def content(self) -> dict[str, object]:
         """Return the content of the JSON file. Every entry except `timed` is equal in every run."""
-        longest = self.lengths[-1]
         return {
             "lengths": self.lengths,
-            "layers": {
-                name: self.theory[name].at(longest) | costs.counts()
-                for name, costs in self.layers.items()
-            },
+            "layers": {name: costs.counts() for name, costs in self.layers.items()},
             "macs_crossings": self.crossings(lambda costs: costs.macs),
             "timed": {
                 "layers": {name: costs.timings() for name, costs in self.layers.items()},
@@ -99,7 +86,8 @@ class ComplexityResult(Result):
 
 def run(options: ComplexityOptions) -> ComplexityResult:
     """Measure every layer at every length."""
-    size, lengths = options.size, options.lengths
+    size = options.size
+    lengths = [SHORTEST << i for i in range((options.longest // SHORTEST).bit_length())]
     with seeded(options.seed), one_thread():
         layers: dict[str, sequence_layers.SequenceLayer] = {
             CONVOLUTION: sequence_layers.Convolution(size, options.kernel),
@@ -111,8 +99,7 @@ def run(options: ComplexityOptions) -> ComplexityResult:
         }
         repetitions = options.repetitions
         costs = {name: measure(layers[name], lengths, repetitions, size) for name in layers}
-    theory = {name: layer.theory for name, layer in layers.items()}
-    return ComplexityResult(size, lengths, costs, theory)
+    return ComplexityResult(size, lengths, costs)
 
 
 def draw(result: ComplexityResult) -> Figure:
@@ -127,7 +114,7 @@ def draw(result: ComplexityResult) -> Figure:
     }
     for axes, (title, (unit, cost)) in zip(panels.flat, titles.items(), strict=True):
         amounts = {name: [unit * x for x in cost(costs)] for name, costs in result.layers.items()}
-        curves = [Curve(values, *_LINES[name]) for name, values in amounts.items()]
+        curves = [(values, _LINES[name]) for name, values in amounts.items()]
         draw_growth(axes, result.lengths, curves)
         axes.set(title=title, xlabel="length n of the sequence")
     first = panels[0, 0]

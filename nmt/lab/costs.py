@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from nmt.lab.sequence_layers import SequenceLayer
+from nmt.lab.sequence_layers import SequenceLayer, TheoreticalCosts
 
 _MIN_SECONDS = 0.03  # short work is repeated for this long: single timings are noisy
 
@@ -70,8 +70,7 @@ def peak_tensor_bytes(work: Callable[[], object]) -> int:
     with _LiveBytes() as live:
         result = work()
     del result  # the result is part of the peak, so it must live until here
-    peak: int = live.peak
-    return peak
+    return int(live.peak)
 
 
 class _LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -115,14 +114,25 @@ class Costs:
     forward pass. `seconds` has the keys FORWARD and TRAINING.
     """
 
+    theory: TheoreticalCosts
     sizes: list[int]
     macs: list[int]
     peak_bytes: list[int]
     seconds: dict[str, list[float]]
 
     def counts(self) -> dict[str, object]:
-        """Return the costs that are equal in every run, with their slopes."""
+        """Return the costs that are equal in every run: in theory, and measured with slopes.
+
+        The theoretical steps and path length are those of the longest sequence.
+        """
+        theory, longest = self.theory, self.sizes[-1]
         return {
+            "operations_order": theory.order,
+            "expected_slope": theory.exponent,
+            "sequential_steps_order": theory.steps_order,
+            "sequential_steps": theory.steps(longest),
+            "path_order": theory.path_order,
+            "path": theory.path(longest),
             "macs": self.macs,
             "macs_slope": upper_slope(self.sizes, self.macs),
             "bytes": self.peak_bytes,
@@ -146,37 +156,30 @@ def measure(layer: SequenceLayer, sizes: Sequence[int], repetitions: int, d: int
             seconds[FORWARD].append(median_seconds(partial(layer, x), repetitions))
         seconds[TRAINING].append(median_seconds(partial(_gradients, layer, x), repetitions))
     macs = [layer.theory.macs(n) for n in sizes]
-    return Costs(list(sizes), macs, peak_bytes, seconds)
+    return Costs(layer.theory, list(sizes), macs, peak_bytes, seconds)
 
 
 def _gradients(layer: SequenceLayer, x: Tensor) -> tuple[Tensor, ...]:
     return torch.autograd.grad(layer(x).sum(), [x, *layer.parameters()])
 
 
-class Curve(NamedTuple):
-    """The costs of one curve by size, and its line style."""
-
-    costs: Amounts
-    colour: str
-    line: str = "-"
-    width: float = 1.6
+Line = tuple[str, str, float]
+"""The colour, the style and the width of a curve."""
 
 
-def draw_growth(axes: Axes, sizes: list[int], curves: Sequence[Curve]) -> None:
+def draw_growth(axes: Axes, sizes: list[int], curves: Sequence[tuple[Amounts, Line]]) -> None:
     """Draw curves on logarithmic axes, with the `upper_slope` at the end of each curve."""
     axes.set(xscale="log", yscale="log")
-    for costs, colour, line, width in curves:
-        axes.plot(sizes, costs, line, color=colour, linewidth=width)
+    for costs, (colour, style, width) in curves:
+        axes.plot(sizes, costs, style, color=colour, linewidth=width)
     axes.set_xticks(sizes[::2], [f"{n:,}" for n in sizes[::2]])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.grid(color="0.9", linewidth=0.5)
     low, high = axes.get_ylim()
     min_gap, height = math.log(high / low) / 17, -math.inf
-    labelled_curves: list[tuple[str, Amounts]] = []
-    for costs, colour, _, _ in sorted(curves, key=lambda curve: curve.costs[-1]):
-        if (colour, costs) in labelled_curves:
-            continue  # an earlier curve of this colour has the same costs
-        labelled_curves.append((colour, costs))
+    # Curves of one colour with the same costs have one label.
+    labelled_curves = {(colour, *costs): (costs, colour) for costs, (colour, _, _) in curves}
+    for costs, colour in sorted(labelled_curves.values(), key=lambda curve: curve[0][-1]):
         height = max(math.log(costs[-1]), height + min_gap)
         text = f"{upper_slope(sizes, costs):.2f}"
         axes.text(sizes[-1] * 1.15, math.exp(height), text, color=colour, va="center", fontsize=8)

@@ -16,7 +16,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from nmt.explain.colours import BLUE, GREY, ORANGE
-from nmt.lab.experiment import Experiment, Options, Result, seeded
+from nmt.lab.experiment import Experiment, Options, Result, seeded, update
 from nmt.lab.figure import heat_map, label_cells, new_figure, signed_heat_map
 from nmt.models.attention.scores import GeneralAttention
 
@@ -213,9 +213,7 @@ def train(layer: str, with_task: bool, scenes: Scenes, options: CuesOptions) -> 
     batches = [torch.split(tensor, options.batch) for tensor in tensors]
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, len(batches[0]))
     for items, task, digit in zip(*batches, strict=True):
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(network(items, task), digit).backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
+        update(optimizer, nn.functional.cross_entropy(network(items, task), digit))
         schedule.step()
     return network
 

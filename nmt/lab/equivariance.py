@@ -261,8 +261,8 @@ def _draw_scores(row: SubFigure, result: EquivarianceResult) -> None:
         axes.set_xticks(positions, result.words, rotation=90)
         axes.set_yticks(positions, result.words)
         axes.set_title(f"scores {name}")
-        right.barh(positions + shift, result.scores[name].self_weights, 0.4, color=colour)
-        right.containers[-1].set_label(name)
+        weights = result.scores[name].self_weights
+        right.barh(positions + shift, weights, 0.4, color=colour, label=name)
     right.set_yticks(positions, result.words)
     right.set(title="weight of a word on itself", ylim=(len(positions) - 0.4, -0.6))
     right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22))

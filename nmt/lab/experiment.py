@@ -97,6 +97,13 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(n_threads)
 
 
+def update(optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> None:
+    """Update the parameters of `optimizer` by the gradient of a loss."""
+    optimizer.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimizer.step()
+
+
 @dataclass(frozen=True)
 class Report:
     """The summary of a result as lines, its JSON text, and the paths of the JSON and PNG files."""

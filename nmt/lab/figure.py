@@ -52,9 +52,7 @@ def figure_style() -> Iterator[None]:
 
 def new_figure(width_inches: float, height_inches: float) -> Figure:
     """Return an empty figure with constrained layout, not registered with pyplot."""
-    figure = Figure(figsize=(width_inches, height_inches), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
+    return Figure(figsize=(width_inches, height_inches), layout="constrained")
 
 
 def heat_map(axes: Axes, table: npt.NDArray[np.floating], limit: float) -> AxesImage:

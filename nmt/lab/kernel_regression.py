@@ -16,7 +16,7 @@ from pydantic import Field
 from torch import Tensor
 
 from nmt.explain.colours import BLUE, GREEN, ORANGE
-from nmt.lab.experiment import Experiment, Options, Result
+from nmt.lab.experiment import Experiment, Options, Result, update
 from nmt.lab.figure import heat_map, new_figure
 from nmt.models.attention.base import Attention
 from nmt.models.attention.scores import GaussianAttention, GaussianConfig
@@ -81,9 +81,6 @@ class Estimate:
         }
 
 
-Estimates = dict[str, Estimate]
-
-
 @dataclass(frozen=True)
 class LearningCurve:
     """The width w and its leave-one-out loss, before SGD and after each epoch."""
@@ -96,7 +93,8 @@ class LearningCurve:
 class KernelResult(Result):
     """The training points (x, y), the three estimates by name, and the curve of `learning`.
 
-    They belong to `options.seed`. `draws` has the estimates for the seeds 1 to `options.draws`.
+    They belong to `options.seed`. `draws` has each estimate's `rmse` for the seeds 1 to
+    `options.draws`.
     """
 
     options: KernelOptions
@@ -104,7 +102,7 @@ class KernelResult(Result):
     y: Points
     estimates: dict[str, Estimate]
     learning: LearningCurve
-    draws: dict[str, list[Estimate]]
+    draws: dict[str, list[float]]
 
     @property
     def learned_width(self) -> float:
@@ -117,7 +115,10 @@ class KernelResult(Result):
             "width_per_epoch": self.learning.widths,
             "loss_per_epoch": self.learning.losses,
             **{name: estimate.content() for name, estimate in self.estimates.items()},
-            "rmse_of_draws": {name: _range(fits) for name, fits in self.draws.items()},
+            "rmse_of_draws": {
+                name: {"min": min(errors), "median": median(errors), "max": max(errors)}
+                for name, errors in self.draws.items()
+            },
             "x": self.x.numpy(),
             "y": self.y.numpy(),
             "queries": QUERIES.numpy(),
@@ -130,21 +131,16 @@ def truth(x: Float64[Tensor, " n"]) -> Float64[Tensor, " n"]:
     return 2 * x.sin() + x**0.8
 
 
-def _range(estimates: list[Estimate]) -> dict[str, float]:
-    errors = [estimate.rmse for estimate in estimates]
-    return {"min": min(errors), "median": median(errors), "max": max(errors)}
-
-
 def run(options: KernelOptions) -> KernelResult:
     """Draw random points for each seed, predict y in three ways, and measure the errors."""
     x, y, learning, estimates = _estimates(options)
     seeds = range(1, options.draws + 1)
     draws = [_estimates(options.model_copy(update={"seed": seed}))[-1] for seed in seeds]
-    draws_by_name = {name: [draw[name] for draw in draws] for name in estimates}
-    return KernelResult(options, x, y, estimates, learning, draws_by_name)
+    errors = {name: [draw[name].rmse for draw in draws] for name in estimates}
+    return KernelResult(options, x, y, estimates, learning, errors)
 
 
-def _estimates(options: KernelOptions) -> tuple[Points, Points, LearningCurve, Estimates]:
+def _estimates(options: KernelOptions) -> tuple[Points, Points, LearningCurve, dict[str, Estimate]]:
     """Return x and y of random points, the learning curve, and the three estimates."""
     generator = torch.Generator().manual_seed(options.seed)
     x = (torch.rand(options.points, generator=generator, dtype=torch.float64) * _END).sort().values
@@ -181,9 +177,7 @@ def learn_width(
         for group in optimizer.param_groups:
             group["lr"] = options.lr * (1 - epoch / options.epochs)
         for rows in torch.split(torch.randperm(len(x), generator=rng), options.batch):
-            optimizer.zero_grad()
-            loss_of(rows).backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
+            update(optimizer, loss_of(rows))
         widths.append(attention.width.item())
         losses.append(loss_of(indices).item())
     if not 0 < widths[-1] < math.inf:
@@ -226,10 +220,7 @@ def kernel_weights(
 
 
 def _attend(
-    attention: Attention,
-    queries: Float64[Tensor, " Q"],
-    keys: Points,
-    keep: Bool[Tensor, "Q S"],
+    attention: Attention, queries: Float64[Tensor, " Q"], keys: Points, keep: Bool[Tensor, "Q S"]
 ) -> Float64[Tensor, "Q S"]:
     """Return the attention weights of queries that all attend to the same keys."""
     memory = keys.view(1, -1, 1).expand(len(queries), -1, -1)

@@ -18,7 +18,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from nmt.explain.colours import CYCLE, GREY
-from nmt.lab.experiment import Experiment, Options, Result, one_thread, seeded
+from nmt.lab.experiment import Experiment, Options, Result, one_thread, seeded, update
 from nmt.lab.figure import new_figure
 from nmt.lab.scaling import CONFIGS, Kind, Kinds, Sizes
 from nmt.models.attention.base import Attention
@@ -68,60 +68,50 @@ class Retrieval(nn.Module):
         return self.answer(output.context)
 
 
-@dataclass(frozen=True)
-class Memories:
-    """B memories of S items: their names, and the answer stored under each name."""
+def draw_memories(
+    count: int, options: KeySizeOptions, generator: torch.Generator
+) -> tuple[Ids, Ids]:
+    """Draw random memories: the names of their items, and the answer stored under each name.
 
-    names: Ids
-    answers: Ids
-
-
-def draw_memories(count: int, options: KeySizeOptions, generator: torch.Generator) -> Memories:
-    """Draw random memories. Within a memory all names are different."""
+    Within a memory all names are different.
+    """
     shuffled = torch.rand(count, options.names, generator=generator).argsort(dim=-1)
     names = shuffled[:, : options.items]
-    return Memories(names, torch.randint(_ANSWERS, names.shape, generator=generator))
-
-
-@dataclass(frozen=True)
-class KindResult:
-    """The test losses (nats per answer) and accuracies of an attention, both (sizes, draws)."""
-
-    loss: npt.NDArray[np.float64]
-    accuracy: npt.NDArray[np.float64]
+    return names, torch.randint(_ANSWERS, names.shape, generator=generator)
 
 
 @dataclass(frozen=True)
 class KeySizeResult(Result):
-    """The test results of every kind of attention."""
+    """The test loss (nats per answer) and accuracy of each kind, in arrays (2, sizes, draws)."""
 
     options: KeySizeOptions
-    kinds: dict[Kind, KindResult]
+    kinds: dict[Kind, npt.NDArray[np.float64]]
 
     def content(self) -> dict[str, object]:
         numbers: dict[str, object] = {"sizes": self.options.sizes}
-        for kind, results in self.kinds.items():
+        for kind, (loss, accuracy) in self.kinds.items():
             numbers[kind] = {
-                "loss": results.loss.mean(axis=1),
-                "loss_spread": results.loss.std(axis=1, ddof=1),
-                "accuracy": results.accuracy.mean(axis=1),
+                "loss": loss.mean(axis=1),
+                "loss_spread": loss.std(axis=1, ddof=1),
+                "accuracy": accuracy.mean(axis=1),
             }
         return numbers
 
 
 def run(options: KeySizeOptions) -> KeySizeResult:
     """Train and test every kind of attention at every size."""
-    test = draw_memories(_TEST_MEMORIES, options, torch.Generator().manual_seed(options.seed))
+    generator = torch.Generator().manual_seed(options.seed)
+    names, answers = draw_memories(_TEST_MEMORIES, options, generator)
     results = np.empty((len(options.kinds), 2, len(options.sizes), options.draws))
     with one_thread():
         for i, j, draw in np.ndindex(len(options.kinds), len(options.sizes), options.draws):
             seed = options.seed * 10_007 + draw
             model = _train(options.kinds[i], options.sizes[j], options, seed)
             with torch.inference_mode():
-                is_correct = model(test.names, test.answers).argmax(dim=-1) == test.answers
-                results[i, :, j, draw] = _loss(model, test), is_correct.double().mean()
-    kinds = zip(options.kinds, results, strict=True)
-    return KeySizeResult(options, {kind: KindResult(*arrays) for kind, arrays in kinds})
+                is_correct = model(names, answers).argmax(dim=-1) == answers
+                loss = _loss(model, names, answers)
+                results[i, :, j, draw] = loss, is_correct.double().mean()
+    return KeySizeResult(options, dict(zip(options.kinds, results, strict=True)))
 
 
 def _train(kind: Kind, size: int, options: KeySizeOptions, seed: int) -> Retrieval:
@@ -130,16 +120,13 @@ def _train(kind: Kind, size: int, options: KeySizeOptions, seed: int) -> Retriev
     generator = torch.Generator().manual_seed(seed + 2**32)
     optimizer = torch.optim.Adam(model.parameters(), lr=options.lr)
     for _ in range(options.updates):
-        optimizer.zero_grad()
-        loss = _loss(model, draw_memories(options.batch, options, generator))
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
+        update(optimizer, _loss(model, *draw_memories(options.batch, options, generator)))
     return model
 
 
-def _loss(model: Retrieval, memories: Memories) -> Float[Tensor, ""]:
-    logits = model(memories.names, memories.answers)
-    return nn.functional.cross_entropy(logits.flatten(0, 1), memories.answers.flatten())
+def _loss(model: Retrieval, names: Ids, answers: Ids) -> Float[Tensor, ""]:
+    logits = model(names, answers)
+    return nn.functional.cross_entropy(logits.flatten(0, 1), answers.flatten())
 
 
 def draw(result: KeySizeResult) -> Figure:
@@ -147,8 +134,8 @@ def draw(result: KeySizeResult) -> Figure:
     figure = new_figure(9.0, 4.0)
     accuracy, loss = figure.subplots(1, 2)
     sizes, options = result.options.sizes, result.options
-    for colour, (kind, results) in zip(CYCLE * 2, result.kinds.items(), strict=False):
-        for axes, values in ((accuracy, 100 * results.accuracy), (loss, results.loss)):
+    for colour, (kind, (losses, shares)) in zip(CYCLE * 2, result.kinds.items(), strict=False):
+        for axes, values in ((accuracy, 100 * shares), (loss, losses)):
             axes.plot(sizes, values.mean(axis=1), ".-", color=colour, label=kind)
             axes.plot(sizes, values, ".", color=colour, alpha=0.35, markersize=4)
     for axes, guess in ((accuracy, 100 / _ANSWERS), (loss, math.log(_ANSWERS))):

@@ -23,6 +23,8 @@ from nmt.settings.base import Conflict
 
 _COUNT = 16  # rows of the binary counter
 _BITS = 4
+_COUNTER = np.arange(_COUNT)[:, None] >> np.arange(_BITS) & 1
+"""The bits of n in row n, least significant first, as PE has its fastest wave first."""
 OFFSETS = (1, 2, 5, 10, 100, 1000)  # d at which R(d) is tested
 
 
@@ -89,7 +91,7 @@ class PositionsResult(Result):
         return {
             "wavelengths": self.wavelengths,
             "wavelength_ratio": self.wavelengths[1] / self.wavelengths[0],
-            "bits_of_0_to_15": _bits(),
+            "bits_of_0_to_15": _COUNTER,
             "sines_of_0_to_15": self.encoding[:_COUNT, : 2 * _BITS : 2],
             "rotation_residual": dict(zip(offsets, self.residuals, strict=True)),
             "residual_of_one_step_too_far": dict(zip(offsets, self.wrong_residuals, strict=True)),
@@ -147,11 +149,6 @@ def _residual(encoding: Tensor, offset: int, angle: int) -> float:
     return float((shifted - encoding @ rotation(angle, size)).abs().max())
 
 
-def _bits() -> npt.NDArray[np.int64]:
-    """Return the bits of n in row n, least significant first, as PE has its fastest wave first."""
-    return np.arange(_COUNT)[:, None] >> np.arange(_BITS) & 1
-
-
 def draw(result: PositionsResult) -> Figure:
     """Draw the encoding, some columns, a binary counter, the rotation and the similarity."""
     figure = new_figure(9.0, 5.0)
@@ -189,8 +186,8 @@ def _draw_curves(axes: Axes, result: PositionsResult) -> None:
 
 
 def _draw_counter(bits: Axes, waves: Axes, result: PositionsResult) -> AxesImage:
-    bits.imshow(_bits(), cmap="Greys", vmin=-0.2, vmax=1.6, aspect="auto")
-    for (row, column), bit in np.ndenumerate(_bits()):
+    bits.imshow(_COUNTER, cmap="Greys", vmin=-0.2, vmax=1.6, aspect="auto")
+    for (row, column), bit in np.ndenumerate(_COUNTER):
         bits.text(column, row, str(bit), ha="center", va="center", fontsize=7)
     bits.set(title="Binary counter", xlabel="period", ylabel="number")
     bits.set_xticks(range(_BITS), [str(2 ** (bit + 1)) for bit in range(_BITS)])

@@ -33,21 +33,10 @@ class TheoreticalCosts:
     order: str
     exponent: int
     macs: Callable[[int], int]
-    steps_order: str
-    steps: Callable[[int], int]
     path_order: str
     path: Callable[[int], int]
-
-    def at(self, n: int) -> dict[str, object]:
-        """Return the orders and the exponent, and the steps and the path length for length n."""
-        return {
-            "operations_order": self.order,
-            "expected_slope": self.exponent,
-            "sequential_steps_order": self.steps_order,
-            "sequential_steps": self.steps(n),
-            "path_order": self.path_order,
-            "path": self.path(n),
-        }
+    steps_order: str = "1"
+    steps: Callable[[int], int] = lambda n: 1
 
 
 class SequenceLayer(nn.Module):
@@ -76,7 +65,6 @@ class Convolution(SequenceLayer):
         self.inner = nn.Conv1d(d, d, kernel, padding=kernel // 2, bias=False)
         self.theory = TheoreticalCosts(
             "k n d²", 1, lambda n: kernel * n * d * d,
-            "1", lambda n: 1,
             "n / k", lambda n: _layers_across(n, kernel // 2),
         )  # fmt: skip
 
@@ -96,7 +84,6 @@ class DilatedConvolution(SequenceLayer):
         self.inner = nn.Conv1d(d, d, kernel, dilation=dilation, bias=False)
         self.theory = TheoreticalCosts(
             "k n d²", 1, lambda n: kernel * n * d * d,
-            "1", lambda n: 1,
             # the smallest p >= 1 with k^p >= n; a logarithm would have rounding errors
             "log_k n", lambda n: next(p for p in count(1) if kernel**p >= n),
         )  # fmt: skip
@@ -146,7 +133,6 @@ class SelfAttention(SequenceLayer):
         self.theory = TheoreticalCosts(
             "n² d", 2, lambda n: 4 * n * d * d + 2 * n * n * d,
             "1", lambda n: 1,
-            "1", lambda n: 1,
         )  # fmt: skip
 
     def forward(self, x: Vectors) -> Vectors:
@@ -166,7 +152,6 @@ class LocalAttention(SequenceLayer):
         width = 2 * reach + 1
         self.theory = TheoreticalCosts(
             "n w d", 1, lambda n: 4 * n * d * d + 2 * n * width * d,
-            "1", lambda n: 1,
             "n / w", lambda n: _layers_across(n, reach),
         )  # fmt: skip
 

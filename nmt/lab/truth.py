@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 from torch import Tensor
 
-from nmt.explain.attribution.methods import METHODS, applicable_methods
+from nmt.explain.attribution.methods import METHODS, applicable_methods, attention
 from nmt.explain.attribution.pair import Pair as EncodedPair
 from nmt.explain.colours import CYCLE, GREY
 from nmt.lab.experiment import Experiment, Result, one_thread
@@ -25,7 +25,6 @@ from nmt.lab.translators import TranslatorOptions, draw_pairs, encode, gru_confi
 from nmt.models.base import Seq2Seq
 from nmt.models.catalog import ModelConfig
 from nmt.models.transformer.transformer import TransformerConfig
-from nmt.search.forced import alignment_weights
 from nmt.translation.words import row_shares
 
 PLANTED, RANDOM = "planted", "random"
@@ -143,9 +142,7 @@ def attributions(model: Seq2Seq, pair: Pair, generator: torch.Generator) -> dict
         if noun is not None:
             row[noun] = 0.5
         row[source] = 1.0
-    src_ids, lengths = encoded.src_ids[None], torch.tensor([n_src])
-    [weights] = alignment_weights(model, src_ids, lengths, [encoded.tgt_out.tolist()])
-    scores = {PLANTED: planted, "attention": torch.from_numpy(weights)}
+    scores = {PLANTED: planted, "attention": attention(model, encoded).source}
     for method in applicable_methods(model)[1]:
         scores[method] = METHODS[method](model, encoded).source
     scores[RANDOM] = torch.rand(n_words, n_src, generator=generator)

@@ -69,10 +69,9 @@ class EmbeddedPair:
 
         `totals` maps the name of each table to its scores.
         """
-        sides: tuple[list[Tensor], list[Tensor]] = [], []
-        for name, total in totals.items():
-            sides[not _is_source(name)].append(total)
-        return Scores(*(torch.stack(side).sum(dim=0) for side in sides))
+        source = [total for name, total in totals.items() if _is_source(name)]
+        prefix = [total for name, total in totals.items() if not _is_source(name)]
+        return Scores(torch.stack(source).sum(dim=0), torch.stack(prefix).sum(dim=0))
 
     @property
     def max_rows(self) -> int:

@@ -124,13 +124,16 @@ alti = partial(attribute_through_layers, alti_mix)
 
 
 @torch.no_grad()
-def value_zeroing_of_steps(model: RNNSeq2Seq, pair: Pair) -> Scores:
-    """Return 1 - cos(r_t, r_t with the value of position s set to 0) for each step t.
+def value_zeroing(model: TransformerSeq2Seq | RNNSeq2Seq, pair: Pair) -> Scores:
+    """Return the scores of arXiv 2301.12971; for a Transformer, see `value_zeroing_mix`.
 
-    This is arXiv 2301.12971, section 3, for the attention of a step instead of a layer. r_t is the
-    input of the vocabulary layer. Keys, weights and the state before the step do not change. The
-    decoder does not attend to the prefix, so the prefix has no columns.
+    For a recurrent model, return 1 - cos(r_t, r_t with the value of position s set to 0) for each
+    step t. This is section 3 for the attention of a step instead of a layer. r_t is the input of
+    the vocabulary layer. Keys, weights and the state before the step do not change. The decoder
+    does not attend to the prefix, so the prefix has no columns.
     """
+    if isinstance(model, TransformerSeq2Seq):
+        return attribute_through_layers(value_zeroing_mix, model, pair)
     src_ids, n_src = pair.src_ids[None], len(pair.src_ids)
     state = model.init_state(model.encode(src_ids, pair.src_keep))
     rows = torch.zeros(n_src + 1, dtype=torch.long, device=src_ids.device)
@@ -148,13 +151,6 @@ def value_zeroing_of_steps(model: RNNSeq2Seq, pair: Pair) -> Scores:
         state = next_state
     source = torch.stack(scores)
     return Scores(source, source[:, :0])
-
-
-def value_zeroing(model: TransformerSeq2Seq | RNNSeq2Seq, pair: Pair) -> Scores:
-    """Return the scores of arXiv 2301.12971 for either kind of model."""
-    if isinstance(model, RNNSeq2Seq):
-        return value_zeroing_of_steps(model, pair)
-    return attribute_through_layers(value_zeroing_mix, model, pair)
 
 
 def encoder_attentions(model: TransformerSeq2Seq, pair: Pair) -> Iterator[SubLayer]:

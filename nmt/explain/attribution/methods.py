@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -24,11 +24,14 @@ from nmt.translation.words import row_shares
 from nmt.types import Attribution
 
 
-def norms(model: Seq2Seq, pair: Pair) -> Scores:
-    """Return the norms ||w_ts f(v_s)|| of weighted values as shares of a row (arXiv 2004.10102)."""
+def attention(model: Seq2Seq, pair: Pair, by_norm: bool = False) -> Scores:
+    """Return the attention weights w_ts.
+
+    `by_norm` returns the norms ||w_ts f(v_s)|| as shares of a row instead (arXiv 2004.10102).
+    """
     src_ids, ids = pair.src_ids[None], [pair.tgt_out.tolist()]
     lengths = src_ids.new_tensor([len(pair.src_ids)])
-    [weights] = alignment_weights(model, src_ids, lengths, ids, by_norm=True)
+    [weights] = alignment_weights(model, src_ids, lengths, ids, by_norm=by_norm)
     source = torch.from_numpy(weights)
     return Scores(source, source[:, :0])
 
@@ -41,7 +44,7 @@ _OF_INPUTS: dict[AttributionMethod, Callable[[Any, Pair], Scores]] = {
 """The methods that apply to every model, and the only ones that accept a contrast."""
 
 METHODS: dict[AttributionMethod, Callable[[Any, Pair], Scores]] = {
-    "norms": norms,
+    "norms": partial(attention, by_norm=True),
     **_OF_INPUTS,
     "value-zeroing": layers.value_zeroing,
     "rollout": layers.rollout,

@@ -4,8 +4,7 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import compress, product
-from operator import not_
+from itertools import product
 from typing import Literal
 
 import torch
@@ -155,10 +154,10 @@ def split(rng: random.Random) -> Split:
     pairs = [a.things for a in others if a.relation == PAIR_RELATIONS[0]]
     held_singles = set(rng.sample(singles, len(singles) // _HELD_OUT))
     held_pairs = set(rng.sample(pairs, len(pairs) // _HELD_OUT))
-    is_held_out = [a in held_singles or a.things in held_pairs for a in others]
+    unseen = {a for a in others if a in held_singles or a.things in held_pairs}
     return Split(
-        seen=tuple(compress(others, map(not_, is_held_out))),
-        unseen=tuple(compress(others, is_held_out)),
+        seen=tuple(a for a in others if a not in unseen),
+        unseen=tuple(a for a in others if a in unseen),
         new_kinds=tuple(filter(is_new, all_arrangements())),
     )
 
