@@ -7,27 +7,24 @@ import torch
 from laws.family import MODELS, TGT_VOCAB, model_of
 from torch import Tensor, nn
 
-from nmt.batches.batching import Batch, make_batch
+from nmt.batches.batching import make_batch
 from nmt.models.base import DecoderOutput, Seq2Seq
 from nmt.models.vocabulary import VocabLinear
 from nmt.optim import losses
 from nmt.optim.losses import CrossEntropy, Loss, LossSum, RDrop, cross_entropy, paired_loss
 from nmt.text.vocabulary import PAD_ID
-from nmt.training.step import StepSettings, train_step, translation_loss
+from nmt.training.step import StepSettings, translation_loss
 
 PAIRS = [((5, 6, 7, 11), (8,)), ((9,), (4, 5, 6, 7)), ((4, 4), (6, 5)), ((8, 7), (9, 9, 9))]
+BATCH = make_batch(*zip(*PAIRS, strict=True))
 FIXED = [n for n in MODELS if not any(word in n for word in ("hard", "dropout", "penalty"))]
 """Models without a random choice."""
-
-
-def batch(first: int = 0, last: int | None = None) -> Batch:
-    return make_batch(*zip(*PAIRS[first:last], strict=True))
 
 
 def measured(model: Seq2Seq, loss: Loss) -> tuple[LossSum, list[Tensor]]:
     """The sums for a batch, and the gradients of all parameters that have one."""
     model.zero_grad()
-    sums = translation_loss(model, batch(), StepSettings(loss=loss))
+    sums = translation_loss(model, BATCH, StepSettings(loss=loss))
     sums.loss_sum.backward()
     return sums, [p.grad.clone() for p in model.parameters() if p.grad is not None]
 
@@ -111,20 +108,6 @@ def test_equal_passes_leave_the_cross_entropy(name: str) -> None:
     sums, others = measured(model, RDrop(0.1, 5.0))
     torch.testing.assert_close(sums, expected, rtol=1e-9, atol=0)
     torch.testing.assert_close(others, gradients, rtol=1e-7, atol=1e-9)
-
-
-def test_micro_batches_are_the_whole_batch() -> None:
-    weights, sums = [], []
-    for cuts in ([(0, 4)], [(0, 1), (1, 4)], [(0, 2), (2, 3), (3, 4)]):
-        model = model_of("rnn").train()
-        optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-        settings = StepSettings(loss=RDrop(0.1, 5.0))
-        result = train_step(model, optimizer, [batch(*c) for c in cuts], settings)
-        assert result.n_tokens == batch().n_tokens
-        sums.append(result.nll_sum)
-        weights.append(list(model.parameters()))
-        torch.testing.assert_close(weights[-1], weights[0], rtol=1e-4, atol=1e-6)
-    assert sums == pytest.approx(sums[:1] * 3)
 
 
 def test_dropout_makes_the_passes_differ() -> None:

@@ -11,7 +11,7 @@ import torch
 from training.toy import toy_state
 
 from nmt.batches.batching import Batch, make_batch
-from nmt.optim.losses import LossSum
+from nmt.optim.losses import CrossEntropy, Loss, LossSum, RDrop
 from nmt.training.distributed import ALONE, Ranks
 from nmt.training.state import TrainingState
 from nmt.training.step import (
@@ -59,14 +59,17 @@ def assert_same(one: dict[str, torch.Tensor], two: dict[str, torch.Tensor]) -> N
     torch.testing.assert_close(one, two, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("loss", [CrossEntropy(), RDrop(0.1, 5.0)])
 @pytest.mark.parametrize("cuts", [(0, 4), (0, 1, 4), (0, 2, 4), (0, 1, 2, 3, 4)])
-def test_an_update_does_not_depend_on_how_its_tokens_are_cut(cuts: tuple[int, ...]) -> None:
+def test_an_update_does_not_depend_on_how_its_tokens_are_cut(
+    cuts: tuple[int, ...], loss: Loss
+) -> None:
     """Micro-batches give the same gradient and the same loss, and a scaler changes nothing."""
     unsplit, parts = sgd_state(), sgd_state()
-    expected = step(unsplit, [batch()], clip_norm=0.5)
+    expected = step(unsplit, [batch()], clip_norm=0.5, loss=loss)
     scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
     group = [batch(first, last) for first, last in pairwise(cuts)]
-    result = step(parts, group, clip_norm=0.5, scaler=scaler)
+    result = step(parts, group, clip_norm=0.5, scaler=scaler, loss=loss)
     assert result.n_tokens == expected.n_tokens == sum(len(tgt) + 1 for _, tgt in PAIRS)
     assert result.nll_sum == pytest.approx(expected.nll_sum, rel=1e-6)
     assert result.grad_norm == pytest.approx(expected.grad_norm, rel=1e-5)
