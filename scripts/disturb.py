@@ -140,8 +140,7 @@ def main() -> int:
     except NMTError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    titles = ["source", *MEASURES.values(), "numbers lost"]
-    print(markdown_table(titles, rows))
+    print(markdown_table(["source", *MEASURES.values(), "numbers lost"], rows))
     return 0
 
 

@@ -84,13 +84,11 @@ def main() -> int:
     if options.quick:
         importlib.import_module("nmt.training.loop")
         torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))])  # torch imports more at the first
-    started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kill-test-") as scratch:
         work = Path(options.keep or scratch).absolute()
         work.mkdir(parents=True, exist_ok=True)
         runs = _test(work, options)
     _print_table(runs, options.signal)
-    print(f"{time.monotonic() - started:.0f} s")
     return int(any(run.differences or run.unreadable for run in runs))
 
 
@@ -98,7 +96,10 @@ def _test(work: Path, options: argparse.Namespace) -> list[Killed]:
     write_corpus(work)
     (work / "killed.yaml").write_text(CONFIG.format(steps=options.steps), encoding="utf-8")
     started = time.monotonic()
-    _start(work, "whole", options).join()
+    process = _start(work, "whole", options)
+    process.join()
+    if process.exitcode != 0:
+        sys.exit((work / "whole.out").read_text(encoding="utf-8").strip())
     seconds = time.monotonic() - started
     print(f"uninterrupted: {options.steps} updates in {seconds:.1f} s", flush=True)
     runs: list[Killed] = []
