@@ -7,16 +7,21 @@ adjacent letters in the wrong order (Damerau 1964, doi 10.1145/363958.363994).
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
 from unicodedata import normalize
 
 from nmt.text.noise import KEYBOARD_NEIGHBOURS
 from nmt.text.normalisation import compose_unicode
-from nmt.text.tokenizer import Tokenizer, word_hash
+from nmt.text.tokenizer import Tokenizer, read_word_hashes, word_hash
 from nmt.text.vocabulary import RESERVED, UNK_ID
 from nmt.text.word_tokenizer import LETTER
 
-_WORD = re.compile(rf"(?<![^\s\"'’(«“‘\[-]){LETTER}{{3,30}}(?=['’-]|[.,;:!?…)\]\"»”’']*+(?!\S))")
-"""A word of running text, and not a part of an address, a tag or a name in code."""
+_TOKEN = re.compile(rf"(?<!\S)[\"'’(«“‘\[]*+(?:{LETTER}++['’-]*+)++[.,;:!?…)\]\"»”]*+(?!\S)")
+"""Words of running text between two spaces; not an address, a tag, a number or a name in code."""
+
+_WORD = re.compile(f"{LETTER}+")
+_MAX_LETTERS = 20  # longer words would take long
 
 
 class SpellingCorrector:
@@ -28,13 +33,15 @@ class SpellingCorrector:
 
     1. If the text has no accents, one or two are added. The known word has no more pieces.
     2. Two adjacent letters are exchanged. The known word has fewer pieces.
-    3. Inside a word of three or more pieces, a letter is inserted, removed, or replaced by a key
-       beside its own. The known word is a single piece. The unknown one is no inflection: without
-       its last letters it is unknown, too.
+    3. Inside a word of three or more pieces, a letter is inserted, or replaced by a key beside its
+       own, or removed beside the same letter or key. The known word is a single piece. The unknown
+       one is no inflection: without its last letters it is unknown, too.
 
     Of several known words, the one with the fewest pieces is used, then the most frequent one.
-    Words with capitals are taken for names and remain, except by rules 1 and 2 at the start of a
-    text, or if the whole text is in capitals.
+    A word with a capital may be a name. It remains, except at the start of a text or if the whole
+    text is in capitals; there rules 1 and 2 apply. By rules 2 and 3, a word with a capital or with
+    less than five letters only becomes a word whose pieces are in the first half of the vocabulary:
+    many abbreviations and first names, such as Brian, are an exchange away from a rarer word.
     """
 
     def __init__(self, tokenizer: Tokenizer, known: Collection[int]) -> None:
@@ -50,28 +57,37 @@ class SpellingCorrector:
                 self._accented[base] = self._accented.get(base, "") + letter
 
     def correct(self, text: str, exempt: Collection[str] = ()) -> str:
-        """Return `text` in NFC with its misspelt words corrected. Words in `exempt` remain."""
+        """Return `text` in NFC with its misspelt words corrected, except casefolded `exempt`."""
         text = compose_unicode(text)
+        start = next((i for i, char in enumerate(text) if char.isalnum()), 0)
         is_upper = text.isupper()
         has_accents = any(char.isalpha() for char in text if not char.isascii())
-        start = next((i for i, char in enumerate(text) if char.isalnum()), 0)
 
-        def corrected(match: re.Match[str]) -> str:
-            word, lower = match[0], match[0].lower()
-            is_name = word[0].isupper() and match.start() != start and not is_upper
-            if is_name or self._is_known(lower) or word in exempt:
-                return word
-            n_pieces = self._n_pieces(lower)
-            best = None if has_accents else self._best(self._with_accents(lower), n_pieces)
-            best = best or self._best(_exchanges(lower), n_pieces - 1)
-            is_misspelt = n_pieces >= 3 and not self._is_inflection(lower)
-            if best is None and is_misspelt and (word == lower or is_upper):
-                best = self._best(self._inner_edits(lower), 1)
-            if best is None:
-                return word
-            return best.upper() if word.isupper() else best.title() if word.istitle() else best
+        def corrected_token(token: re.Match[str]) -> str:
+            def corrected(match: re.Match[str]) -> str:
+                word, is_start = match[0], token.start() + match.start() == start
+                may_be_name = word != word.lower() and not is_start and not is_upper
+                if may_be_name or self._is_known(word) or word.casefold() in exempt:
+                    return word
+                return self._corrected(word, has_accents)
 
-        return _WORD.sub(corrected, text)
+            return _WORD.sub(corrected, token[0])
+
+        return _TOKEN.sub(corrected_token, text)
+
+    def _corrected(self, word: str, has_accents: bool) -> str:
+        lower = word.lower()
+        if not 3 <= len(lower) <= _MAX_LETTERS:
+            return word
+        size, n_pieces = len(self._tokenizer.vocab), self._n_pieces(lower)
+        max_id = size // 2 if word != lower or len(word) < 5 else size
+        best = None if has_accents else self._best(self._with_accents(lower), n_pieces, size)
+        best = best or self._best(_exchanges(lower), n_pieces - 1, max_id)
+        if not best and word == lower and n_pieces >= 3 and not self._is_inflection(lower):
+            best = self._best(self._inner_edits(lower), 1, max_id)
+        if not best:
+            return word
+        return best.upper() if word.isupper() else best.title() if word.istitle() else best
 
     def _is_known(self, word: str) -> bool:
         return word_hash(word) in self._known
@@ -83,12 +99,12 @@ class SpellingCorrector:
         ids = self._tokenizer.encode(word).ids
         return sys.maxsize if UNK_ID in ids else len(ids)
 
-    def _best(self, candidates: Iterable[str], max_pieces: int) -> str | None:
-        """Return the known word with the fewest pieces, at most `max_pieces`, or None."""
+    def _best(self, candidates: Iterable[str], max_pieces: int, max_id: int) -> str | None:
+        """Return the best known word with at most `max_pieces`, all up to `max_id`, or None."""
         ranks = {}
         for word in filter(self._is_known, candidates):
             ids = self._tokenizer.encode(word).ids
-            if UNK_ID not in ids and len(ids) <= max_pieces:
+            if UNK_ID not in ids and len(ids) <= max_pieces and max(ids) <= max_id:
                 ranks[len(ids), max(ids)] = word  # frequent pieces have low ids
         return ranks[min(ranks)] if ranks else None
 
@@ -102,11 +118,19 @@ class SpellingCorrector:
 
     def _inner_edits(self, word: str) -> Iterator[str]:
         for i in range(1, len(word)):
-            before, after = word[:i], word[i + 1 :]
+            before, after, keys = word[:i], word[i + 1 :], KEYBOARD_NEIGHBOURS.get(word[i], "")
             yield from (before + letter + word[i:] for letter in self._letters)
             if after:
-                yield before + after
-                yield from (before + key + after for key in KEYBOARD_NEIGHBOURS.get(word[i], ""))
+                yield from (before + key + after for key in keys)
+                if {before[-1], after[0]} & {word[i], *keys}:
+                    yield before + after
+
+
+@lru_cache(maxsize=4)
+def recorded_corrector(tokenizer: Tokenizer, folder: Path) -> SpellingCorrector | None:
+    """Return the corrector with the words recorded in `folder`, or None without a record."""
+    known = read_word_hashes(folder)
+    return SpellingCorrector(tokenizer, known) if known else None
 
 
 def _exchanges(word: str) -> Iterator[str]:

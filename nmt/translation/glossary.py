@@ -7,6 +7,7 @@ that the others keep the best translation.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from nmt.search.words import Word, continues
 from nmt.text.normalisation import normalise
 from nmt.text.numbers import number_forms
 from nmt.text.tokenizer import Tokenizers
+from nmt.text.word_tokenizer import letter_words
 from nmt.translation.constraint import word_of
 from nmt.types import FilePath, Hypothesis
 
@@ -88,6 +90,11 @@ class Glossary:
 
     def _word(self, text: str) -> Word | None:
         return word_of(self._tokenizers.tgt, text, self._tokenizers.reverse_target)
+
+    @cached_property
+    def source_words(self) -> frozenset[str]:
+        """The words of all sources, casefolded."""
+        return frozenset(word.casefold() for key in self._targets for word in letter_words(key))
 
     def terms_of(self, text: str) -> list[Term]:
         """Return the glossary's terms in a source text, longest first, without repetitions."""

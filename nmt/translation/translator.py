@@ -6,7 +6,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from itertools import islice
 
 import numpy as np
@@ -22,8 +21,8 @@ from nmt.search.constraints import Constraint
 from nmt.search.forced import force_decode, self_attention
 from nmt.search.search_config import SearchConfig
 from nmt.text.numbers import canonical_numbers, lost_numbers
-from nmt.text.spelling import SpellingCorrector
-from nmt.text.tokenizer import Tokenizers, read_word_hashes
+from nmt.text.spelling import recorded_corrector
+from nmt.text.tokenizer import Tokenizers
 from nmt.text.vocabulary import EOS_ID
 from nmt.translation.arguments import checked_texts, merged_search
 from nmt.translation.batched import BatchedModel, Padded, without_eos
@@ -222,7 +221,11 @@ class Translator:
             for text, source, hypotheses in zip(texts, sources, beams, strict=True)
         ]
         if self.rerankers:
-            translations = rerank(translations, self.rerankers, config)
+            # The rerankers read the sources as this model does, and the hypotheses as they are.
+            readings = [replace(t, src_text=self.read(t.src_text, config)) for t in translations]
+            plain = config.model_copy(update={"correct_spelling": False})
+            ordered = zip(texts, rerank(readings, self.rerankers, plain), strict=True)
+            translations = [replace(t, src_text=text) for text, t in ordered]
         if with_heads:
             # Forced decoding recomputes the weights, so that the beam carries no matrix per head.
             def read(inputs: Padded, ids: Sequence[Sequence[int]]) -> list[dict[str, object]]:
@@ -290,18 +293,13 @@ class Translator:
         )
 
     def read(self, text: str, search: SearchConfig | None = None) -> str:
-        """Return a source text as the model reads it, by `search.correct_spelling`."""
-        corrector = self._corrector if (search or self.search).correct_spelling else None
-        if corrector is None:
+        """Return a source text as the model reads it: see `search.correct_spelling`."""
+        if not (search or self.search).correct_spelling or not self.runs:
             return text
-        terms = self.glossary.terms_of(text) if self.glossary else []
-        return corrector.correct(text, {word for term in terms for word in term.source.split()})
-
-    @cached_property
-    def _corrector(self) -> SpellingCorrector | None:
-        """The corrector with the words of the first run, or None if it has no record of them."""
-        known = read_word_hashes(self.runs[0].directory.tokenizer_path) if self.runs else None
-        return SpellingCorrector(self.tokenizers.src, known) if known else None
+        folder = self.runs[0].directory.tokenizer_path
+        corrector = recorded_corrector(self.tokenizers.src, folder)
+        exempt = self.glossary.source_words if self.glossary else ()
+        return corrector.correct(text, exempt) if corrector else text
 
     def _encoded(
         self, texts: Iterable[str], search: SearchConfig | None = None
@@ -353,8 +351,8 @@ class Translator:
 
         Each result has one finished hypothesis with the target text, or none if the source has no
         pieces. `with_heads` is as in `translate`. Of `search` (None: the translator's), only the
-        length penalty and the batch size are used. Raises DataError if the numbers of texts differ,
-        and TypeError if a text is not a str.
+        length penalty, the batch size and `correct_spelling` are used. Raises DataError if the
+        numbers of texts differ, and TypeError if a text is not a str.
         """
         texts, sources = self._encoded(texts, search)
         target_texts = list(checked_texts(target_texts, "target_texts"))

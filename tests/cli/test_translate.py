@@ -164,9 +164,9 @@ def test_words_never_seen_are_noted_once(monkeypatch: pytest.MonkeyPatch) -> Non
     note = translate("--lines", "caf\u00e9", "cafe\u0301").stderr
     assert note.count("never seen in training: 1 (caf\u00e9)\n") == 1
     corrects = ("--set", "search.correct_spelling=true")
-    result = translate("the cta sleeps", *corrects)
-    assert result.stdout == translate("the cat sleeps").stdout
-    assert "never seen in training: 2 (cta (read as cat), sleeps)\n" in result.stderr
+    result = translate("the sleeping cta", "the CTA", *corrects)
+    assert result.stdout == translate("the sleeping cat", "the CTA").stdout
+    assert "never seen in training: 2 (cta (read as cat), sleeping)\n" in result.stderr
     assert json.loads(translate("cta", "--json", *corrects).stdout)["src"] == "cta"
     Path("terms.tsv").write_text("Cta\tchat\n", encoding="utf-8")
     assert "read as" not in translate("the CTA", "--glossary", "terms.tsv", *corrects).stderr

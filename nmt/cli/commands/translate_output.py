@@ -140,13 +140,17 @@ class TranslationOutput:
         noun = "sentence" if self.is_split else "line"
         unit = "sentence" if self.is_document else "line"
         seen = read_word_hashes(self.translator.runs[0].directory.tokenizer_path)
-        words = {}
+        words: dict[int, str] = {}
+        corrected: dict[int, str] = {}
         for text in self.sources:
             readings = letter_words(self.translator.read(text))
             for word, reading in zip(letter_words(text), readings, strict=False):
-                change = f" (read as {reading})" if reading != word else ""
-                words[word_hash(word)] = word[:40] + change
-        unseen = [word for key, word in words.items() if key not in seen]
+                words[word_hash(word)] = word[:40]
+                if reading != word:
+                    corrected[word_hash(word)] = f"{word} (read as {reading})"
+        unseen = [
+            word for key, word in {**corrected, **words, **corrected}.items() if key not in seen
+        ]
         if seen and unseen:
             where = f" of the first {_CHECKED:,} {noun}s" * (self.n > _CHECKED)
             say(f"words never seen in training{where}: {len(unseen):,} ({', '.join(unseen[:10])})")
