@@ -95,7 +95,7 @@ class Document:
 
     @property
     def sentences(self) -> list[str]:
-        """The sentences as the model reads them, in order."""
+        """The sentences for the model, in order."""
         return [part.source for part in self.parts if part.source is not None]
 
     def translated(self, translations: Iterable[Translation]) -> list[str]:

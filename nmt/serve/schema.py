@@ -109,7 +109,7 @@ class AttentionAnswer(BaseModel):
 
 
 class Pieces(BaseModel):
-    """A text with its pieces and words; the pieces of word w end before piece `word_ends[w]`."""
+    """A text, as pieces and words that the model reads; word w ends before piece `word_ends[w]`."""
 
     text: str
     pieces: list[str]
@@ -149,7 +149,7 @@ class TranslationsAnswer(BaseModel):
 
 
 class PartAnswer(BaseModel):
-    """A part of a text: a `sentence`, as the model reads it, or the text between sentences."""
+    """A part of a text: a `sentence` without markup, or the text between sentences."""
 
     text: str
     translation: str
