@@ -41,6 +41,7 @@ _SAFE = (
     *(f"valid.{key}" for key in ("samples", "attention_health", "patience")),
     # The other keys of search affect validation, and with it the choice of the best checkpoint.
     *(f"search.{key}" for key in ("beam", "n_best", "batch_size", "sampling", "mbr")),
+    *(f"search.{key}" for key in ("keep_numbers", "correct_spelling")),
 )
 """Keys that affect no update: file paths, length of the run, logging, checkpoints, device."""
 
