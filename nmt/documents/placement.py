@@ -186,7 +186,7 @@ def _gap(left: Word | None, right: Word | None, marks: list[Mark], escapes: Esca
         spaces = ["" if is_open else marks[0].before, *(mark.after for mark in marks)]
         for i, (a, b) in enumerate(pairwise(marks)):
             if a.after != b.before and not singles[i]:
-                spaces[i + 1] = b.before if singles[i + 1] and a.role == "close" else ""
+                spaces[i + 1] = b.before if left and singles[i + 1] and a.role == "close" else ""
         if left and right and not space:  # only single marks bring white space along
             spaces[0] *= singles[0] and (left.lastgroup is not None or left[0] in ".,;:!?…")
             spaces[-1] *= singles[-1]

@@ -60,7 +60,7 @@ def test_every_document_is_joined_as_it_was(format, data, lang, reads_all) -> No
 @settings(max_examples=300, deadline=None)
 @given(documents("blocks"))
 @example("Hello\n\ud800<!--")
-@example("*\ud800`a. B`Hello")
+@example("Hello*\ud800`a. B`Hello")
 def test_blocks_of_markdown_survive(text) -> None:
     parser = MarkdownIt("commonmark").enable("table").disable("inline")
     document = Document(text, "markdown", reader())
