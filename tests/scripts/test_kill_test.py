@@ -21,7 +21,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command += ["--set", "train.ema={decay: 0.9}", "--keep", str(folder)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
-    total = result.stdout.splitlines()[-2].split()
+    total = result.stdout.splitlines()[-1].split()
     assert [total[0], total[1], total[3], total[4]] == ["SIGKILL", "3", "0", "0"]
     return folder
 
