@@ -123,7 +123,7 @@ class Costs:
     def counts(self) -> dict[str, object]:
         """Return the costs that are equal in every run: in theory, and measured with slopes.
 
-        The theoretical steps and path length are those of the longest sequence.
+        `sequential_steps` and `path` apply to the longest sequence.
         """
         theory, longest = self.theory, self.sizes[-1]
         return {

@@ -39,9 +39,9 @@ class SpellingCorrector:
 
     Of several known words, the one with the fewest pieces is used, then the most frequent one.
     A word with a capital may be a name. It remains, except at the start of a text or if the whole
-    text is in capitals; there rules 1 and 2 apply. By rules 2 and 3, a word with a capital or with
-    less than five letters only becomes a word whose pieces are in the first half of the vocabulary:
-    many abbreviations and first names, such as Brian, are an exchange away from a rarer word.
+    text is in capitals; there rules 1 and 2 apply. Many abbreviations and first names, such as
+    Brian, are an exchange away from a rare word. By rules 2 and 3, a word with a capital or fewer
+    than five letters therefore becomes only a word with pieces in the first half of the vocabulary.
     """
 
     def __init__(self, tokenizer: Tokenizer, known: Collection[int]) -> None:
@@ -67,7 +67,8 @@ class SpellingCorrector:
             def corrected(match: re.Match[str]) -> str:
                 word, is_start = match[0], token.start() + match.start() == start
                 may_be_name = word != word.lower() and not is_start and not is_upper
-                if may_be_name or self._is_known(word) or word.casefold() in exempt:
+                is_wanted = self._is_known(word) or word.casefold() in exempt
+                if may_be_name or is_wanted or not 3 <= len(word) <= _MAX_LETTERS:
                     return word
                 return self._corrected(word, has_accents)
 
@@ -77,12 +78,11 @@ class SpellingCorrector:
 
     def _corrected(self, word: str, has_accents: bool) -> str:
         lower = word.lower()
-        if not 3 <= len(lower) <= _MAX_LETTERS:
-            return word
-        size, n_pieces = len(self._tokenizer.vocab), self._n_pieces(lower)
+        swaps = (lower[:i] + lower[i : i + 2][::-1] + lower[i + 2 :] for i in range(len(lower) - 1))
+        size, n_pieces = len(self._tokenizer.vocab), self._rank(lower)[0]
         max_id = size // 2 if word != lower or len(word) < 5 else size
         best = None if has_accents else self._best(self._with_accents(lower), n_pieces, size)
-        best = best or self._best(_exchanges(lower), n_pieces - 1, max_id)
+        best = best or self._best(swaps, n_pieces - 1, max_id)
         if not best and word == lower and n_pieces >= 3 and not self._is_inflection(lower):
             best = self._best(self._inner_edits(lower), 1, max_id)
         if not best:
@@ -95,18 +95,16 @@ class SpellingCorrector:
     def _is_inflection(self, word: str) -> bool:
         return any(self._is_known(word[:end]) for end in range(max(4, len(word) - 3), len(word)))
 
-    def _n_pieces(self, word: str) -> int:
+    def _rank(self, word: str) -> tuple[int, int]:
+        """Return the number of pieces and the largest id, which are low for frequent words."""
         ids = self._tokenizer.encode(word).ids
-        return sys.maxsize if UNK_ID in ids else len(ids)
+        return (sys.maxsize, sys.maxsize) if UNK_ID in ids else (len(ids), max(ids, default=0))
 
     def _best(self, candidates: Iterable[str], max_pieces: int, max_id: int) -> str | None:
-        """Return the best known word with at most `max_pieces`, all up to `max_id`, or None."""
-        ranks = {}
-        for word in filter(self._is_known, candidates):
-            ids = self._tokenizer.encode(word).ids
-            if UNK_ID not in ids and len(ids) <= max_pieces and max(ids) <= max_id:
-                ranks[len(ids), max(ids)] = word  # frequent pieces have low ids
-        return ranks[min(ranks)] if ranks else None
+        """Return the known word of lowest rank within both limits, or None."""
+        ranks = {self._rank(word): word for word in filter(self._is_known, candidates)}
+        allowed = [rank for rank in ranks if rank[0] <= max_pieces and rank[1] <= max_id]
+        return ranks[min(allowed)] if allowed else None
 
     def _with_accents(self, word: str, count: int = 2) -> Iterator[str]:
         for i, letter in enumerate(word):
@@ -131,8 +129,3 @@ def recorded_corrector(tokenizer: Tokenizer, folder: Path) -> SpellingCorrector 
     """Return the corrector with the words recorded in `folder`, or None without a record."""
     known = read_word_hashes(folder)
     return SpellingCorrector(tokenizer, known) if known else None
-
-
-def _exchanges(word: str) -> Iterator[str]:
-    for i in range(len(word) - 1):
-        yield word[:i] + word[i + 1] + word[i] + word[i + 2 :]

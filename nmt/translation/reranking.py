@@ -32,17 +32,25 @@ class Reranker:
     backward: bool
     weight: float = DEFAULT_WEIGHT
 
-    def scores(self, translations: Sequence[DrawnTranslation], search: SearchConfig) -> Scores:
+    def scores(
+        self,
+        translations: Sequence[DrawnTranslation],
+        readings: Sequence[str],
+        search: SearchConfig,
+    ) -> Scores:
         """Score all hypotheses by log-probability divided by the length penalty of `search`.
 
-        The score is None if the text that the model reads, such as an empty hypothesis, has no
-        pieces. Raises DataError if a text is too long for the model.
+        `readings` are the sources as the search read them; no spelling is corrected here. The score
+        is None if the text that the model reads, such as an empty hypothesis, has no pieces. Raises
+        DataError if a text is too long for the model.
         """
+        search = search.model_copy(update={"correct_spelling": False})
         scores: list[list[float | None]] = []
         # In small chunks, because forced decoding also returns attention weights.
         for start in range(0, len(translations), search.batch_size):
             chunk = translations[start : start + search.batch_size]
-            texts = [translation.src_text for translation in chunk for _ in translation.hypotheses]
+            rows = zip(readings[start:], chunk, strict=False)
+            texts = [reading for reading, translation in rows for _ in translation.hypotheses]
             hypotheses = [output.text for translation in chunk for output in translation.hypotheses]
             pairs = (hypotheses, texts) if self.backward else (texts, hypotheses)
             try:
@@ -101,10 +109,13 @@ def reordered(
 
 
 def rerank(
-    translations: Sequence[DrawnTranslation], rerankers: Sequence[Reranker], search: SearchConfig
+    translations: Sequence[DrawnTranslation],
+    readings: Sequence[str],
+    rerankers: Sequence[Reranker],
+    search: SearchConfig,
 ) -> list[DrawnTranslation]:
     """Order each translation's hypotheses by all rerankers, and keep the `search.n_best` best."""
-    scores = [reranker.scores(translations, search) for reranker in rerankers]
+    scores = [reranker.scores(translations, readings, search) for reranker in rerankers]
     weights = [reranker.weight for reranker in rerankers]
     rows = zip(translations, *scores, strict=True)
     ordered = [reordered(translation, parts, weights) for translation, *parts in rows]

@@ -212,7 +212,7 @@ class Translator:
         if self.rerankers:
             check_rerankable(config)
             search_config = config.model_copy(update={"n_best": config.beam})
-        texts, sources = self._encoded(texts, config)
+        texts, readings, sources = self._encoded(texts, config)
         tokenizers = self.tokenizers
         constraints = constraints_of(self.model, tokenizers, sources, config, prefixes, attention)
         beams = self._search(texts, sources, search_config, constraints)
@@ -221,11 +221,7 @@ class Translator:
             for text, source, hypotheses in zip(texts, sources, beams, strict=True)
         ]
         if self.rerankers:
-            # The rerankers read the sources as this model does, and the hypotheses as they are.
-            readings = [replace(t, src_text=self.read(t.src_text, config)) for t in translations]
-            plain = config.model_copy(update={"correct_spelling": False})
-            ordered = zip(texts, rerank(readings, self.rerankers, plain), strict=True)
-            translations = [replace(t, src_text=text) for text, t in ordered]
+            translations = rerank(translations, readings, self.rerankers, config)
         if with_heads:
             # Forced decoding recomputes the weights, so that the beam carries no matrix per head.
             def read(inputs: Padded, ids: Sequence[Sequence[int]]) -> list[dict[str, object]]:
@@ -296,16 +292,17 @@ class Translator:
         """Return a source text as the model reads it: see `search.correct_spelling`."""
         if not (search or self.search).correct_spelling or not self.runs:
             return text
-        folder = self.runs[0].directory.tokenizer_path
-        corrector = recorded_corrector(self.tokenizers.src, folder)
+        corrector = recorded_corrector(self.tokenizers.src, self.runs[0].directory.tokenizer_path)
         exempt = self.glossary.source_words if self.glossary else ()
         return corrector.correct(text, exempt) if corrector else text
 
     def _encoded(
         self, texts: Iterable[str], search: SearchConfig | None = None
-    ) -> tuple[list[str], list[Encoded]]:
+    ) -> tuple[list[str], list[str], list[Encoded]]:
+        """Return the texts, the texts as the model reads them, and their pieces."""
         texts = list(checked_texts(texts))
-        return texts, [self.tokenizers.src.encode(self.read(text, search)) for text in texts]
+        readings = [self.read(text, search) for text in texts]
+        return texts, readings, list(map(self.tokenizers.src.encode, readings))
 
     def translate_stream(
         self, texts: Iterable[str], prefix: str = ""
@@ -354,7 +351,7 @@ class Translator:
         length penalty, the batch size and `correct_spelling` are used. Raises DataError if the
         numbers of texts differ, and TypeError if a text is not a str.
         """
-        texts, sources = self._encoded(texts, search)
+        texts, _, sources = self._encoded(texts, search)
         target_texts = list(checked_texts(target_texts, "target_texts"))
         if len(sources) != len(target_texts):
             got = format_count(len(target_texts), "translation")
@@ -390,7 +387,7 @@ class Translator:
         if len(self.runs) > 1:
             raise ConfigError("encode: got an ensemble, allowed: a single run")
         states = []
-        for source in self._encoded(texts)[1]:
+        for source in self._encoded(texts)[-1]:
             ids = torch.tensor([[*source.ids, EOS_ID]], device=self.device)
             memory = self.model.encode(ids, torch.ones_like(ids, dtype=torch.bool))
             states.append(memory.values[0].float().cpu().numpy())

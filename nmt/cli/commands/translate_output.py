@@ -127,11 +127,26 @@ class TranslationOutput:
 
                 yield from (render_terminal(translation, rank), "")
 
-    def note(self, src_lang: str, tgt_lang: str) -> None:
-        """Print notes on stderr about odd sentences and translations."""
+    def _unseen_words(self) -> list[str]:
+        """Return the words of the sources that no training source has, corrected ones first."""
         from nmt.text.tokenizer import read_word_hashes, word_hash
         from nmt.text.word_tokenizer import letter_words
 
+        seen = read_word_hashes(self.translator.runs[0].directory.tokenizer_path)
+        corrected: dict[int, str] = {}
+        others: dict[int, str] = {}
+        for text in self.sources if seen else ():
+            readings = letter_words(self.translator.read(text))
+            for word, reading in zip(letter_words(text), readings, strict=False):
+                key = word_hash(word)
+                if reading != word:
+                    corrected[key] = f"{word} (read as {reading})"
+                elif key not in seen:
+                    others[key] = word[:40]
+        return [*corrected.values(), *(others[key] for key in others if key not in corrected)]
+
+    def note(self, src_lang: str, tgt_lang: str) -> None:
+        """Print notes on stderr about odd sentences and translations."""
         if self.attention:
             from nmt.explain.terminal import legend
 
@@ -139,19 +154,7 @@ class TranslationOutput:
         print_language_notes(self.sources, (), src_lang, tgt_lang)
         noun = "sentence" if self.is_split else "line"
         unit = "sentence" if self.is_document else "line"
-        seen = read_word_hashes(self.translator.runs[0].directory.tokenizer_path)
-        words: dict[int, str] = {}
-        corrected: dict[int, str] = {}
-        for text in self.sources:
-            readings = letter_words(self.translator.read(text))
-            for word, reading in zip(letter_words(text), readings, strict=False):
-                words[word_hash(word)] = word[:40]
-                if reading != word:
-                    corrected[word_hash(word)] = f"{word} (read as {reading})"
-        unseen = [
-            word for key, word in {**corrected, **words, **corrected}.items() if key not in seen
-        ]
-        if seen and unseen:
+        if unseen := self._unseen_words():
             where = f" of the first {_CHECKED:,} {noun}s" * (self.n > _CHECKED)
             say(f"words never seen in training{where}: {len(unseen):,} ({', '.join(unseen[:10])})")
         if self.translator.glossary is not None:
