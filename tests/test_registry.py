@@ -23,7 +23,7 @@ from nmt.models.attention.options import AttentionOptions
 from nmt.models.recurrent.rnn import RNNConfig
 from nmt.optim.losses import LossOptions
 from nmt.optim.optimizers import NamedParameters, OptimizerOptions
-from nmt.runs.directory import add_checksum, load_checksummed_config
+from nmt.runs.directory import RunDirectory, add_checksum
 from nmt.settings.config_file import load_plugins
 from nmt.translation.translator import Translator
 from nmt.types import LOWER_IS_BETTER
@@ -113,7 +113,7 @@ def test_a_run_of_a_kind_that_is_not_registered_names_it(tmp_path: Path) -> None
     text = dump_config(load_config("starter")).replace("adam", "halved")
     (tmp_path / "config.yaml").write_text(add_checksum(text))
     with pytest.raises(ConfigError, match=r"optimizer\.kind: got 'halved'.*a package"):
-        load_checksummed_config(tmp_path / "config.yaml")
+        RunDirectory(tmp_path).load_config()
 
 
 def test_a_registered_metric_chooses_the_best_checkpoint(corpus: Path) -> None:

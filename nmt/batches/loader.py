@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import islice
 
 import torch
 from torch.utils.data import DataLoader
@@ -62,17 +61,15 @@ class Loader:
         if self.for_gpu and self.batcher.corpus.resampling and (n := _spare_processors()):
             yield from self._by_processes(first_batches, n)
             return
-        starts = iter(first_batches)
         futures: deque[Future[Group]] = deque()
         pool = ThreadPoolExecutor(1, thread_name_prefix="nmt-loader")
         try:
-            for first_batch in islice(starts, AHEAD):
+            for first_batch in first_batches:
                 futures.append(pool.submit(self._prepare_pinned, first_batch))
+                if len(futures) > AHEAD:
+                    yield futures.popleft().result()
             while futures:
-                group = futures.popleft().result()
-                if (next_batch := next(starts, None)) is not None:
-                    futures.append(pool.submit(self._prepare_pinned, next_batch))
-                yield group
+                yield futures.popleft().result()
         finally:
             pool.shutdown(cancel_futures=True)
 

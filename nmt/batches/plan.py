@@ -155,10 +155,7 @@ def _table(mixture: Mixture, epoch: int) -> Rows:
 
 
 def mixture_of(
-    sizes: Sequence[int],
-    weights: Sequence[float] | None,
-    temperature: float | None,
-    seed: int,
+    sizes: Sequence[int], weights: Sequence[float] | None, temperature: float | None, seed: int
 ) -> Mixture | None:
     """Return the mixture of corpora of `sizes` rows, or None if an epoch draws every row once.
 

@@ -232,10 +232,7 @@ class Store:
 
 
 def cached_corpus(
-    cache: Path,
-    sources: Sequence[PairSource],
-    tokenizers: Tokenizers,
-    say: Callable[[str], None],
+    cache: Path, sources: Sequence[PairSource], tokenizers: Tokenizers, say: Callable[[str], None]
 ) -> EncodedCorpus:
     """Return the concatenation of the data sets of `sources`, memory-mapped from `cache`.
 

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
@@ -47,8 +48,7 @@ class Group(TyperGroup):
     # `ctx` is a context of click or, in some versions of Typer, of its own copy of click.
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         with errors_in_lines():
-            rest: list[str] = super().parse_args(ctx, args)
-        return rest
+            return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> object:
         with errors_in_lines(bool(ctx.params.get("debug"))):
@@ -93,8 +93,7 @@ _GROUPS: dict[str, tuple[str, list[Callable[..., None]]]] = {
 
 def _version(is_given: bool) -> None:
     if is_given:
-        from importlib.metadata import version  # importing torch would take seconds
-
+        # torch is not imported, because that takes seconds.
         typer.echo(f"nmt {nmt.__version__} (torch {version('torch')})")
         raise typer.Exit()
 

@@ -1,6 +1,7 @@
 """Faulty sentence pairs, which `nmt corpus check` counts and `nmt corpus clean` leaves out."""
 
 import hashlib
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,6 +12,9 @@ from nmt.text.placeholders import copied_tokens
 from nmt.types import SentencePair
 
 SLACK = 10  # characters added to the allowed length of the longer side, since short texts vary more
+
+# U+FFFD, or a control character other than tab and CR
+_DAMAGED = re.compile(r"[\x00-\x08\x0a-\x0c\x0e-\x1f\x7f-\x9f\ufffd]")
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ def _fault(pair: SentencePair, rules: CleaningRules) -> str | None:
     sides = pair.src_text, pair.tgt_text
     if not all(side.strip() for side in sides):
         return "empty"
-    if any(map(_is_damaged, sides)):
+    if any(map(_DAMAGED.search, sides)):
         return "damaged characters"
     if not rules.copies and sides[0].strip() == sides[1].strip():
         return "copy"
@@ -81,11 +85,6 @@ def _fault(pair: SentencePair, rules: CleaningRules) -> str | None:
     if rules.placeholders and copied_tokens(sides[0]) != copied_tokens(sides[1]):
         return "placeholders"
     return None
-
-
-def _is_damaged(text: str) -> bool:
-    """Return whether the text has U+FFFD, or a control character other than tab and CR."""
-    return "\ufffd" in text or any(unicodedata.category(c) == "Cc" for c in text if c not in "\t\r")
 
 
 def _script_share(text: str, lang: str) -> float:

@@ -109,10 +109,11 @@ def _receive(response: http.client.HTTPResponse, part: Path, start: int, max_byt
     total = start + int(length) if length.isdecimal() else None
     size = start
     too_big = f"{response.url}: more than the {max_bytes} bytes that the catalogue allows"
-    if not start or (total is not None and total > max_bytes):
-        part.unlink(missing_ok=True)
     if total is not None and total > max_bytes:
+        part.unlink(missing_ok=True)
         raise DataError(f"{too_big}: {total}")
+    if not start:
+        part.unlink(missing_ok=True)
     name = part.name.removesuffix(".part")
     with (
         open_no_follow(part, append=start > 0) as file,

@@ -102,8 +102,7 @@ class CorpusEntry(Config):
                     yield f"joined.{name}", f"there is no split '{part}'"
         if self.hash_split is not None and self.hash_split.of not in self.splits:
             yield "hash_split.of", f"there is no split '{self.hash_split.of}'"
-        counts = Counter(self.split_names)
-        if duplicates := sorted(name for name, n in counts.items() if n > 1):
+        if duplicates := sorted(name for name, n in Counter(self.split_names).items() if n > 1):
             yield "splits", f"two splits are called {', '.join(duplicates)}"
 
     @property
@@ -133,7 +132,8 @@ def data_folder(configured: Path) -> Path:
 def load_catalog(folder: Path) -> dict[str, CorpusEntry]:
     """Return the built-in and the user's entries. Raises ConfigError if catalog.yaml is invalid."""
     path = folder / USER_CATALOG
-    return {**_builtin_catalog(), **(_parse_catalog(path) if path.is_file() else {})}
+    user_entries = load_file(path, (), _Catalog).root if path.is_file() else {}
+    return {**_builtin_catalog(), **user_entries}
 
 
 def find_entry(name: str, folder: Path) -> CorpusEntry:
@@ -170,24 +170,18 @@ def _opus_entry(name: str) -> CorpusEntry:
     src, tgt = sorted(languages)  # one file serves both directions
     file = f"{src}-{tgt}.txt.zip"
     url = OPUS_URL.format(corpus=corpus, version=version, pair=f"{src}-{tgt}")
-    stem = f"{file}/{corpus}.{src}-{tgt}"
     source = Source(name="OPUS", url=url)
+    stem = f"{file}/{corpus}.{src}-{tgt}"
     return CorpusEntry(
         src_lang=src,
         tgt_lang=tgt,
         licence="see LICENSE and README in the archive",
         attribution=f"{corpus} of opus.nlpl.eu; Tiedemann 2012 (L12-1246)",
         splits={"train": PairsConfig(src=Path(f"{stem}.{src}"), tgt=Path(f"{stem}.{tgt}"))},
-        files={
-            file: CorpusFile(sources=(source,), max_bytes=10**11, max_text_bytes=4 * 10**11),
-        },
+        files={file: CorpusFile(sources=(source,), max_bytes=10**11, max_text_bytes=4 * 10**11)},
     )
 
 
 @functools.cache
 def _builtin_catalog() -> dict[str, CorpusEntry]:
-    return _parse_catalog(Path(__file__).with_name("catalog.yaml"))
-
-
-def _parse_catalog(path: Path) -> dict[str, CorpusEntry]:
-    return load_file(path, (), _Catalog).root
+    return load_file(Path(__file__).with_name("catalog.yaml"), (), _Catalog).root

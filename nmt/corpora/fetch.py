@@ -64,8 +64,7 @@ def fetch_corpus(
                 say(f"{file_name}: left out, not in {from_path}")
                 missing_files.add(file_name)
         except OSError as error:
-            path = error.filename or file.target
-            raise DataError(f"{path}: {error.strerror or error}") from None
+            raise DataError(f"{error.filename or target}: {error.strerror or error}") from None
     counts: dict[str, int] = {}
     for split in entry.split_names:
         missing_of_split = {text.parts[0] for text in entry.texts(split)} & missing_files

@@ -26,10 +26,9 @@ _WORDS = {
     "sv": "är att och jag inte för ska när vad från här då hur vill av",
     "tr": "bir bu için çok daha gibi kadar olan ama sonra iyi değil büyük olarak sadece",
 }
-"""Frequent words of each language. A word that is frequent in several of these languages must be
-in the list of each. If both languages of a comparison have a word, it counts for neither. On
-Tatoeba and Multi30k, fewer than 1 in 1,000 English or French sentences are taken for another
-language."""
+"""Frequent words of each language. A word that is frequent in several of these languages must be in
+the list of each. If both languages of a comparison have a word, it counts for neither. On Tatoeba
+and Multi30k, fewer than 1 in 1,000 English or French sentences are taken for another language."""
 
 _SCRIPTS = {
     **dict.fromkeys(("ru", "uk", "bg", "sr", "be", "mk"), ("CYRILLIC",)),

@@ -25,7 +25,7 @@ NAMES = {code: name for code, _, name in _TABLE}  # English names by ISO 639-1 c
 _CODES = {word: row[0] for row in _TABLE for word in (row[0], *row[1].split(","), row[2].lower())}
 """ISO 639-1 codes by the words that may mean a language in a file name: `en`, `eng`, `english`."""
 
-_ENDING = re.compile(r"\.(gz|zip|txt|tsv|parquet|tmx|csv|json|jsonl|ndjson|po)$", re.IGNORECASE)
+_ENDING = re.compile(r"(\.(gz|zip|txt|tsv|parquet|tmx|csv|json|jsonl|ndjson|po))+$", re.IGNORECASE)
 
 
 def language_code(lang: str) -> str:
@@ -94,7 +94,4 @@ def language_pair_of(path: Path) -> tuple[str, str] | None:
 
 def _stem(path: Path) -> str:
     """Return the name of a file without the endings of archives and formats."""
-    name = path.name
-    while ending := _ENDING.search(name):
-        name = name[: ending.start()]
-    return name
+    return _ENDING.split(path.name, maxsplit=1)[0]

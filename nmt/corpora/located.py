@@ -51,7 +51,7 @@ class LocatedSplit:
     @property
     def texts(self) -> list[Path]:
         """The paths of all texts in order. Raises DataError if a wildcard matches no file."""
-        texts = [path for group in self.file_groups() for path in group]
+        texts = [path for group in paired_files(self.files.texts) for path in group]
         return [*texts, *(path for split in self.joined_splits for path in split.texts)]
 
     @property
@@ -92,10 +92,6 @@ class LocatedSplit:
             if split_of(pair.src_text) == split.part:
                 yield pair
 
-    def file_groups(self) -> list[tuple[Path, ...]]:
-        """Return the groups of files: a file with both sides, or a source file with its targets."""
-        return paired_files(self.files.texts)
-
     def _all_pairs(self) -> Iterator[SentencePair]:
         """Yield the pairs of the files, before `hash_part` and `is_swapped` apply."""
         if len(self.files.tgts) > 1:
@@ -103,7 +99,7 @@ class LocatedSplit:
                 f"{self.name}: {len(self.files.tgts)} reference files, allowed: 1 if sentences "
                 "are read as pairs (in training, or from a named corpus with its sides exchanged)"
             )
-        for group in self.file_groups():
+        for group in paired_files(self.files.texts):
             limits = [self.max_bytes.get(archive_of(path)) for path in group]
             if self.files.file is not None:
                 file = PairFile(group[0], self.languages, self.files.columns, limits[0])
@@ -117,7 +113,8 @@ class LocatedSplit:
             return group_by_source(list(self.stream()))
         if self.has_several_references:
             self.check_files()
-            return [e for src, *tgts in self.file_groups() for e in read_references(src, tgts)]
+            groups = paired_files(self.files.texts)
+            return [e for src, *tgts in groups for e in read_references(src, tgts)]
         return [EvalExample(pair.src_text, (pair.tgt_text,)) for pair in self.stream()]
 
 
@@ -180,14 +177,13 @@ def locate_named(
 
 def _is_swapped(corpus: str, entry: CorpusEntry, languages: tuple[str, str]) -> bool:
     """Return whether `languages` are the languages of the corpus, target first."""
-    if languages == (entry.src_lang, entry.tgt_lang):
-        return False
-    if languages == (entry.tgt_lang, entry.src_lang):
-        return True
-    raise ConfigError(
-        f"data.src_lang, data.tgt_lang: got {languages[0]}, {languages[1]}, but corpus '{corpus}' "
-        f"is {entry.src_lang}, {entry.tgt_lang} (in either direction)"
-    )
+    entry_languages = entry.src_lang, entry.tgt_lang
+    if languages not in (entry_languages, entry_languages[::-1]):
+        raise ConfigError(
+            f"data.src_lang, data.tgt_lang: got {', '.join(languages)}, but corpus '{corpus}' "
+            f"is {', '.join(entry_languages)} (in either direction)"
+        )
+    return languages != entry_languages
 
 
 def _remedy(corpus: str, entry: CorpusEntry, folder: Path) -> str:

@@ -63,7 +63,6 @@ class ExaminedCorpus:
     data: DataConfig
     n_pairs: int
     sample: Sequence[SentencePair]
-    tokenizer: SentencePieceConfig
     tokenizers: Tokenizers
     report: Sequence[SplitReport]
 
@@ -87,39 +86,33 @@ def examine(data: DataConfig, is_order_known: bool) -> ExaminedCorpus:
         data = data.model_copy(update={"src_lang": data.tgt_lang, "tgt_lang": data.src_lang})
     n_words = min(len({word for text in side for word in text.split()}) for side in texts)
     size = min(preset_for(n_pairs).vocab_size, n_words // 200 * 100)
-    tokenizer, tokenizers = _trained(size, data, sample)
+    tokenizers = _trained(size, data, sample)
     train = islice(stream_split(split, data), MAX_CHECKED)
     splits: dict[str, Iterable[SentencePair]] = {TRAIN: train}
     for name in ("valid", "test"):
         if (other := getattr(data, name)) is not None:
             splits[name] = pairs_of(read_examples(other, data))
     report = corpus_report(splits, data)
-    return ExaminedCorpus(data, n_pairs, sample, tokenizer, tokenizers, report)
+    return ExaminedCorpus(data, n_pairs, sample, tokenizers, report)
 
 
-def _trained(
-    size: int, data: DataConfig, sample: Sequence[SentencePair]
-) -> tuple[SentencePieceConfig, Tokenizers]:
+def _trained(size: int, data: DataConfig, sample: Sequence[SentencePair]) -> Tokenizers:
     """Train tokenizers of `size` pieces, or of the default size if `size` does not fit the text."""
     config = SentencePieceConfig(model_type="bpe", case="markup")
     languages = data.src_lang, data.tgt_lang
     if size >= _MIN_VOCAB:
         sized_config = config.model_copy(update={"vocab_size": size})
         with contextlib.suppress(ConfigError):
-            return sized_config, train_tokenizers(sized_config, sample, *languages, seed=1)
-    return config, train_tokenizers(config, sample, *languages, seed=1)
+            return train_tokenizers(sized_config, sample, *languages, seed=1)
+    return train_tokenizers(config, sample, *languages, seed=1)
 
 
 def proposed_config(name: str, corpus: ExaminedCorpus) -> str:
     """Return the config for a corpus as YAML, with comments."""
     data, preset = corpus.data, preset_for(corpus.n_pairs)
-    p99 = max(
-        LengthStatistics.of(list(map(len, tokenizer.encode_batch(texts)))).p99
-        for tokenizer, texts in (
-            (corpus.tokenizers.src, [pair.src_text for pair in corpus.sample]),
-            (corpus.tokenizers.tgt, [pair.tgt_text for pair in corpus.sample]),
-        )
-    )
+    src_ids = corpus.tokenizers.src.encode_batch(pair.src_text for pair in corpus.sample)
+    tgt_ids = corpus.tokenizers.tgt.encode_batch(pair.tgt_text for pair in corpus.sample)
+    p99 = max(LengthStatistics.of(list(map(len, ids))).p99 for ids in (src_ids, tgt_ids))
     minimum, maximum = _MAX_PIECES
     max_pieces = min(maximum, max(minimum, -(-p99 // 10) * 10))
     splits = {key: getattr(data, key) for key in (TRAIN, "valid", "test")}
@@ -128,7 +121,8 @@ def proposed_config(name: str, corpus: ExaminedCorpus) -> str:
     held_out = {key: n_held_out for key, split in splits.items() if split is None}
     n_updates = preset.epochs * math.ceil(corpus.n_pairs / preset.batch_size)
     is_large = corpus.n_pairs >= _LARGE
-    pieces = corpus.tokenizer.model_dump(include={"kind", "model_type", "vocab_size", "case"})
+    tokenizer = corpus.tokenizers.src.config
+    pieces = tokenizer.model_dump(include={"kind", "model_type", "vocab_size", "case"})
     readout = {"kind": "deep", "size": preset.embedding, "activation": "tanh"}
     decoder = {"kind": "conditional", "initial_state": "mean", "readout": readout}
     schedule = {"kind": "cosine", "warmup": max(1, min(400, n_updates // 20))}

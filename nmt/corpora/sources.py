@@ -114,8 +114,7 @@ class PairsConfig(Config):
     @property
     def texts(self) -> list[Path]:
         """The paths of all texts: files, patterns of files, or members of archives."""
-        paths = (self.file, self.src, *self.tgts)
-        return [path for path in paths if path is not None]
+        return [path for path in (self.file, self.src, *self.tgts) if path is not None]
 
 
 class MixedConfig(PairsConfig):

@@ -106,24 +106,22 @@ class Text:
         The last line may have no end. Raises DataError if the text is larger than its limit, or a
         line is longer than MAX_LINE_BYTES.
         """
-        rest: list[bytes] = []
-        n_rest, mark, n_lines = 0, _BOM, 0
+        rest = bytearray()
+        mark, n_lines = _BOM, 0
         for chunk in self.chunks():
             head, newline, tail = chunk.rpartition(b"\n")
-            n_first = (chunk.find(b"\n") if newline else len(chunk)) + n_rest
-            if n_first > MAX_LINE_BYTES:
+            if len(rest) + (chunk.find(b"\n") if newline else len(chunk)) > MAX_LINE_BYTES:
                 raise DataError(
                     f"{self.name}:{n_lines + 1}: a line of more than {MAX_LINE_BYTES:,} bytes; "
                     "expected one sentence per line"
                 )
             if newline:
-                block = b"".join((*rest, head, newline))
+                block = b"".join((rest, head, newline))
                 n_lines += block.count(b"\n")
                 yield block.removeprefix(mark)
-                rest, n_rest, mark = [], 0, b""
-            rest.append(tail)
-            n_rest += len(tail)
-        if block := b"".join(rest).removeprefix(mark):
+                rest, mark = bytearray(), b""
+            rest += tail
+        if block := bytes(rest).removeprefix(mark):
             yield block
 
 

@@ -82,7 +82,7 @@ class Document:
             block = hide_markup(text[start:end], format)
             block = spaces.sub(lambda match: " " * len(match[0]), block)
             for sentence in reader.splitter.split(block):
-                raw = text[start : start + len(sentence)]
+                raw = _FINAL_BREAK.sub("", text[start : start + len(sentence)])
                 first = start + len(raw) - len(raw.lstrip())
                 raw = raw.strip()
                 source, restore = reader.read(raw, format)
@@ -140,6 +140,7 @@ def _with_breaks(text: str, raw: str) -> str:
 _LINE_BREAK = re.compile(r"(?<!\s)[^\S\r\n]*+\\?+[\r\n][\s>]*+")
 """A line break with the white space around it, and the marks of a quotation in Markdown."""
 
+_FINAL_BREAK = re.compile(rf"{_LINE_BREAK.pattern}\Z")
 _HTML_SPACE = re.compile(rf"{_LINE_BREAK.pattern}|&(?:nbsp|\#160|\#xa0);", re.IGNORECASE)
 _SPACE = re.compile(r" (?!(?:[-–—+*_=#]*+|\d{1,9}[.)])(?: |\Z)|[>|]|<[!?]|```|~~~)")
 """A space where a line may end: a line after it would not begin a Markdown block or a speech."""

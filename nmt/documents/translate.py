@@ -15,10 +15,9 @@ from nmt.types import Translation
 def translate_text(translator: Translator, text: str, format: DocumentFormat = "text") -> str:
     """Translate a text of any length by sentences, and keep the text between them unchanged.
 
-    Lines of plain text are never joined. `html`, `markdown`, `srt` (subtitles) and
-    `po` (a message catalogue) keep their structure. A sentence with more than
-    `translator.max_pieces` pieces is cut. Raises DataError if `text` is not in the format, and
-    ConfigError if a package is missing.
+    Lines of plain text are never joined. `html`, `markdown`, `srt` (subtitles) and `po` (a message
+    catalogue) keep their structure. A sentence with more than `translator.max_pieces` pieces is
+    cut. Raises DataError if `text` is not in the format, and ConfigError if a package is missing.
 
     >>> translate_text(Translator.load("runs/starter"), "I am tired. And you?")  # doctest: +SKIP
     'Je suis fatigué. Et toi ?'

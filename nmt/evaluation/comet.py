@@ -58,8 +58,7 @@ class Comet(Metric):
         totals = np.bincount(lines, weights=np.asarray(prediction["scores"], dtype=np.float64))
         scores = 100 * totals / np.bincount(lines)
         low, high = mean_interval(scores, n_bootstrap) if n_bootstrap else (None, None)
-        settings = f"model:{_name(checkpoint)}|times:100|bs:{n_bootstrap}|seed:{SEED}"
-        signature = f"{settings}|version:{_version()}"
+        signature = _signature(checkpoint, n_bootstrap)
         return MetricResult(self.title, float(scores.mean()), signature, low, high, n_bootstrap)
 
 
@@ -84,15 +83,13 @@ def _load(checkpoint: Path) -> Any:
         raise DataError(f"`comet`: {checkpoint}: cannot be read: {reason}") from error
 
 
-def _name(checkpoint: Path) -> str:
-    """Return the name of a model, FOLDER/model.ckpt for FOLDER/checkpoints/model.ckpt."""
+def _signature(checkpoint: Path, n_bootstrap: int) -> str:
+    """Return the settings; FOLDER/checkpoints/model.ckpt has the name FOLDER/model.ckpt in them."""
     folder = checkpoint.absolute().parent
     folder = folder.parent if folder.name == "checkpoints" else folder
-    return f"{folder.name}/{checkpoint.name}"
-
-
-def _version() -> str:
     try:
-        return version("unbabel-comet")
+        package = version("unbabel-comet")
     except PackageNotFoundError:
-        return "unknown"
+        package = "unknown"
+    settings = f"times:100|bs:{n_bootstrap}|seed:{SEED}|version:{package}"
+    return f"model:{folder.name}/{checkpoint.name}|{settings}"

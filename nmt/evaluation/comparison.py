@@ -58,10 +58,8 @@ def compare_systems(
     systems = [System(first_name, first, {}, ())]
     for name, other in others:
         if other.texts.refs != first.texts.refs:
-            raise DataError(
-                f"compare: {name} and {first_name} have different references; "
-                "all systems must translate the same lines"
-            )
+            what = f"{name} and {first_name} have different references"
+            raise DataError(f"compare: {what}; all systems must translate the same lines")
         comparisons = compare_evaluations(first.texts, other.texts, scoring)
         systems.append(System(name, other, comparisons, _changes(first, other, n_changes)))
     return systems

@@ -140,10 +140,17 @@ def models_and_settings(translator: Translator) -> tuple[tuple[str, ...], dict[s
 def calibrate(translator: Translator, examples: Examples, threshold: float) -> Calibration:
     """Fit the confidence to translations of `examples`, and measure it on held-out folds.
 
-    Raises DataError unless MIN_SENTENCES translations reach the threshold and as many miss it.
+    Sources without pieces are left out. Raises DataError unless MIN_SENTENCES translations reach
+    the threshold and as many miss it.
     """
     models, settings = models_and_settings(translator)
-    x, scores = scored_features(translator, examples)
+    scoring = Scoring(translator.languages[1], ("chrf",), n_bootstrap=0)
+    translations = translator.translate([example.src_text for example in examples])
+    x = np.concatenate([features(translation)[:1] for translation in translations])
+    texts = make_comparable([t.text for t in translations], examples, scoring)
+    score = PAIRED_METRICS["chrf"].scorer(scoring).sentence_score
+    lines = zip(translations, texts.hyp_texts, texts.refs, strict=True)
+    scores = np.array([score(hyp, refs).score for t, hyp, refs in lines if t.hypotheses])
     y, n_good = scores >= threshold, int((scores >= threshold).sum())
     if not MIN_SENTENCES <= n_good <= len(y) - MIN_SENTENCES:
         raise DataError(
@@ -162,17 +169,6 @@ def calibrate(translator: Translator, examples: Examples, threshold: float) -> C
         auc=area_under_curve(confidence, is_better),
         weights=tuple(fit(x, y)),
     )
-
-
-def scored_features(translator: Translator, examples: Examples) -> tuple[Features, Values]:
-    """Return the features and the chrF2 of the translation of each source that has pieces."""
-    scoring = Scoring(translator.languages[1], ("chrf",), n_bootstrap=0)
-    translations = translator.translate([example.src_text for example in examples])
-    x = np.concatenate([features(translation)[:1] for translation in translations])
-    texts = make_comparable([t.text for t in translations], examples, scoring)
-    score = PAIRED_METRICS["chrf"].scorer(scoring).sentence_score
-    lines = zip(translations, texts.hyp_texts, texts.refs, strict=True)
-    return x, np.array([score(hyp, refs).score for t, hyp, refs in lines if t.hypotheses])
 
 
 def fit(x: Features, y: Labels) -> Values:

@@ -123,14 +123,10 @@ def bleu_by_length(
     for index, example in enumerate(examples):
         bucket = bisect_left(edges, len(example.src_text.split()))
         members_of.setdefault(bucket, []).append(index)
-    return tuple(
-        Bucket(
-            lowest=edges[bucket - 1] + 1 if bucket else 0,
-            highest=edges[bucket] if bucket < len(edges) else None,
-            n_sentences=len(members),
-            bleu=corpus_bleu(
-                [hyp_texts[i] for i in members], [examples[i].ref_texts for i in members], tokenize
-            ),
-        )
-        for bucket, members in sorted(members_of.items())
-    )
+    buckets = []
+    for bucket, members in sorted(members_of.items()):
+        lowest = edges[bucket - 1] + 1 if bucket else 0
+        highest = edges[bucket] if bucket < len(edges) else None
+        hyps, refs = [hyp_texts[i] for i in members], [examples[i].ref_texts for i in members]
+        buckets.append(Bucket(lowest, highest, len(members), corpus_bleu(hyps, refs, tokenize)))
+    return tuple(buckets)

@@ -71,18 +71,15 @@ def find_split(data: DataConfig, name: str) -> SplitConfig:
         if name == run_split:
             split = resolve_split(data, run_split)
             if split is None:
-                raise ConfigError(
-                    f"`split`: the run's config has no {name} set; "
-                    f"add data.{name} to it, or give `src` and `ref`"
-                )
+                remedy = f"add data.{name} to it, or give `src` and `ref`"
+                raise ConfigError(f"`split`: the run's config has no {name} set; {remedy}")
             return split
     corpora = [data.corpus, *(split.corpus for split in (data.test, data.valid) if split)]
     corpus = next((corpus for corpus in corpora if corpus is not None), None)
     if corpus is None:
-        raise ConfigError(
-            f"`split`: got '{name}', allowed: {', '.join(RUN_SPLITS)} "
-            "(other splits are possible only if the run uses a registered corpus)"
-        )
+        reason = "other splits are possible only if the run uses a registered corpus"
+        allowed = f"{', '.join(RUN_SPLITS)} ({reason})"
+        raise ConfigError(f"`split`: got '{name}', allowed: {allowed}")
     return SplitConfig(corpus=corpus, split=name)
 
 
@@ -90,8 +87,6 @@ def read_translations(path: Path, n_lines: int, corpus: str) -> list[str]:
     """Read `path`, the translation of `corpus`. Raises DataError unless it has `n_lines` lines."""
     lines = read_lines(path)
     if len(lines) != n_lines:
-        raise DataError(
-            f"{path} has {len(lines)} lines, but {corpus} has {n_lines}; "
-            "write one translation per line, in the same order"
-        )
+        remedy = "write one translation per line, in the same order"
+        raise DataError(f"{path} has {len(lines)} lines, but {corpus} has {n_lines}; {remedy}")
     return lines

@@ -6,8 +6,7 @@ from nmt.config import RunConfig
 from nmt.corpora.corpora import resolve_split
 from nmt.evaluation.comet import Comet
 from nmt.evaluation.metric import Metric, Scoring
-from nmt.evaluation.multi30k import Multi30kBleu
-from nmt.evaluation.sacrebleu_metrics import SacreBleuMetric
+from nmt.evaluation.sacrebleu_metrics import Multi30kBleu, SacreBleuMetric
 from nmt.types import EvalExample, References
 
 PAIRED_METRICS: dict[str, SacreBleuMetric] = {
@@ -16,7 +15,8 @@ PAIRED_METRICS: dict[str, SacreBleuMetric] = {
     "chrf": SacreBleuMetric("chrF2", "CHRF"),
     "chrf++": SacreBleuMetric("chrF2++", "CHRF", {"word_order": 2}),
     "ter": SacreBleuMetric("TER", "TER", highest=None),
-    "multi30k": Multi30kBleu(),
+    # force suppresses the warning that the text looks tokenised, as it must be.
+    "multi30k": Multi30kBleu("BLEU-lc-norm-tok", "BLEU", {"tokenize": "none", "force": True}),
 }
 """Metrics with paired significance tests, which need sacreBLEU's statistics per line."""
 

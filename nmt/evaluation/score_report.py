@@ -45,9 +45,7 @@ class EvalReport:
             "scores": {metric: asdict(result) for metric, result in evaluation.scores.items()},
             "bleu_by_source_words": [asdict(bucket) for bucket in evaluation.by_length],
             "counts": {kind: asdict(count) for kind, count in evaluation.counts.items()},
-            "against_baseline": {
-                metric: asdict(result) for metric, result in self.comparisons.items()
-            },
+            "against_baseline": {k: asdict(result) for k, result in self.comparisons.items()},
         }
 
     def save(self, run: Path) -> list[str]:
@@ -156,7 +154,5 @@ def speed_line(evaluation: Evaluation) -> str:
     """Return a line with the translation time, or "" if translations were read from a file."""
     if evaluation.seconds is None:
         return ""
-    return (
-        f"translated {len(evaluation.hyp_texts):,} sentences in {evaluation.seconds:.1f} s "
-        f"({evaluation.sentences_per_second:.1f} sentences/s)"
-    )
+    n_texts, speed = len(evaluation.hyp_texts), f"{evaluation.sentences_per_second:.1f} sentences/s"
+    return f"translated {n_texts:,} sentences in {evaluation.seconds:.1f} s ({speed})"

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from nmt.errors import ConfigError
-from nmt.models.shapes import TargetMask
+from nmt.models.shapes import Annotations, Mask, TargetMask
 from nmt.models.vocabulary import VocabularyLayer
 from nmt.types import AttentionKind
 
@@ -51,9 +51,7 @@ class Memory(BatchFirst):
     final_cell: Float[Tensor, "B L M"] | None = None
 
 
-def mean_annotation(
-    values: Float[Tensor, "B S M"], keep: Bool[Tensor, "B S"]
-) -> Float[Tensor, "B 1 M"]:
+def mean_annotation(values: Annotations, keep: Mask) -> Float[Tensor, "B 1 M"]:
     """Return the mean of each sentence's annotations at kept positions; 0 if none is kept."""
     shares = keep / keep.sum(dim=1, keepdim=True).clamp(min=1)
     return torch.bmm(shares.unsqueeze(1).to(values.dtype), values)

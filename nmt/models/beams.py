@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 
@@ -34,13 +34,6 @@ class Beams:
         """Invert `group_by_sentence`: return one row for each row of the search."""
         table = answers.reshape(self.n_sentences * self.width, -1, *answers.shape[2:])
         return table.index_select(0, self.slots)
-
-
-def select_or_all(
-    x: Float[Tensor, "B *L"] | Bool[Tensor, "B *L"], indices: Int[Tensor, " N"] | None
-) -> Tensor:
-    """Return the sentences of `x` at `indices`, or `x` itself if `indices` is None."""
-    return x if indices is None else x.index_select(0, indices)
 
 
 def select_sentences(

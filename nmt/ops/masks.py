@@ -61,8 +61,7 @@ def softmax_over_kept(
 
 
 def masked_softmax(
-    scores: Float[Tensor, "B Q S"],
-    lengths: Int[Tensor, " B"] | Int[Tensor, "B Q"] | None = None,
+    scores: Float[Tensor, "B Q S"], lengths: Int[Tensor, " B"] | Int[Tensor, "B Q"] | None = None
 ) -> Float[Tensor, "B Q S"]:
     """Compute a softmax over the first `lengths` positions of S, or over all if `lengths` is None.
 

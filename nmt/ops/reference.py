@@ -129,10 +129,7 @@ class Operations:
         return states, contexts.to(memory.values.dtype), all_shares.to(memory.keys.dtype)
 
     def additive_attention_step(
-        self,
-        query: Float[Tensor, "R K"],
-        sentences: Int[Tensor, " R"],
-        memory: AdditiveMemory,
+        self, query: Float[Tensor, "R K"], sentences: Int[Tensor, " R"], memory: AdditiveMemory
     ) -> tuple[Float[Tensor, "R M"], Float[Tensor, "R S"]]:
         """Return contexts and attention weights; `query[r]` attends to sentence `sentences[r]`.
 
@@ -278,9 +275,7 @@ Reader = Callable[[int, Float[Tensor, "N I"]], Float[Tensor, "N H"]]
 
 
 def read_directions(
-    x: Float[Tensor, "B S I"],
-    lengths: Int[Tensor, " B"],
-    readers: Sequence[Reader],
+    x: Float[Tensor, "B S I"], lengths: Int[Tensor, " B"], readers: Sequence[Reader]
 ) -> tuple[Float[Tensor, "B S O"], Float[Tensor, "B O"]]:
     """Return the states at every position, 0 at padding, and each direction's final state.
 

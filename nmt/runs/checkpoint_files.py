@@ -39,6 +39,8 @@ State = Mapping[str, object]
 
 MODEL, STATE, JSON = "model.safetensors", "state.safetensors", "state.json"
 
+_RUN = 2  # the index of RUN in the parents of RUN/checkpoints/step-000123/state.json
+
 
 class DamagedCheckpointError(CheckpointError):
     """Raised if a file of a checkpoint is missing or altered. Other checkpoints may be intact."""
@@ -56,11 +58,7 @@ class StateFile(BaseModel):
 
 
 def write_files(
-    folder: Path,
-    step: int,
-    model_tensors: Tensors,
-    state_tensors: Tensors | None,
-    state: State,
+    folder: Path, step: int, model_tensors: Tensors, state_tensors: Tensors | None, state: State
 ) -> None:
     """Write a checkpoint into the empty `folder` and flush it to the disk.
 
@@ -88,7 +86,7 @@ def read_state(path: Path) -> StateFile:
     Raises DamagedCheckpointError if it is damaged, and CheckpointError if it cannot be read or
     another version of nmt wrote it.
     """
-    check_inside(path, _run_of(path), CheckpointError)
+    check_inside(path, path.parents[_RUN], CheckpointError)
     try:
         content = read_json(path, DamagedCheckpointError)
     except (OSError, DamagedCheckpointError) as error:
@@ -100,11 +98,9 @@ def read_state(path: Path) -> StateFile:
         content = {}
     if "seal" in content and content["seal"] != _seal(content):
         raise DamagedCheckpointError(f"{path}: damaged: its content does not match its checksum")
-    if content.get("format") != FORMAT:
-        raise CheckpointError(
-            f"{path}: got format {content.get('format')!r}, allowed: {FORMAT}; "
-            "another version of nmt wrote this checkpoint"
-        )
+    if (got := content.get("format")) != FORMAT:
+        reason = "another version of nmt wrote this checkpoint"
+        raise CheckpointError(f"{path}: got format {got!r}, allowed: {FORMAT}; {reason}")
     try:
         return StateFile.model_validate(content)
     except ValidationError as error:
@@ -118,7 +114,7 @@ def read_tensors(path: Path, content: StateFile, expected: Specs | None = None) 
     damaged or a weight is NaN or infinite. Raises CheckpointError if the path leads out of the run,
     or if the tensors differ from `expected` (None: any), which is checked before they are loaded.
     """
-    check_inside(path, _run_of(path), CheckpointError)
+    check_inside(path, path.parents[_RUN], CheckpointError)
     try:
         raw = read_safetensors(path, expected, DamagedCheckpointError)
     except OSError as error:
@@ -134,11 +130,6 @@ def read_tensors(path: Path, content: StateFile, expected: Specs | None = None) 
     if path.name == MODEL:
         check_finite(tensors, str(path), DamagedCheckpointError)
     return tensors
-
-
-def _run_of(path: Path) -> Path:
-    """Return RUN for a file such as RUN/checkpoints/step-000123/state.json."""
-    return path.parents[2]
 
 
 def _seal(content: Mapping[str, object]) -> str:

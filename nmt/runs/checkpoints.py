@@ -202,10 +202,8 @@ class CheckpointFolder:
         labels = [label for label, step in self.labels().items() if step in steps]
         names = [self.folder_of(step).name for step in steps]
         others = sorted(p.name for p in self.path.iterdir() if _OWN_NAME.fullmatch(p.name))
-        raise CheckpointError(
-            f"{self.path}: no checkpoint {which!r}, there are: "
-            f"{', '.join([*labels, *names, *others])}"
-        )
+        known = ", ".join([*labels, *names, *others])
+        raise CheckpointError(f"{self.path}: no checkpoint {which!r}, there are: {known}")
 
     def _step_of(self, which: str) -> int | None:
         """Return the step of a label, `step-000123` or `123`, or None for a name or unset label."""
@@ -272,10 +270,8 @@ def _content(folder: Path) -> StateFile:
 def _load(folder: Path) -> CheckpointState:
     content = _content(folder)
     if STATE not in content.sha256:
-        raise CheckpointError(
-            f"{folder}: has weights without a training state; no training can continue from it, "
-            "but `train.init_from` can name its run"
-        )
+        advice = "no training can continue from it, but `train.init_from` can name its run"
+        raise CheckpointError(f"{folder}: has weights without a training state; {advice}")
     return CheckpointState(
         step=content.step,
         model_tensors=read_tensors(folder / MODEL, content),

@@ -75,11 +75,29 @@ class RunDirectory:
     def load_config(self) -> RunConfig:
         """Read config.yaml.
 
-        Raises CheckpointError if it was edited or is a link out of the run, and ConfigError if it
-        is invalid.
+        Raises CheckpointError if it does not match its checksum or is a link out of the run, and
+        ConfigError if it is invalid. A user can delete the checksum line and edit the file.
         """
-        check_inside(self.config_path, self.path, CheckpointError)
-        return load_checksummed_config(self.config_path)
+        path = self.config_path
+        check_inside(path, self.path, CheckpointError)
+        try:
+            text = read_text(path, regular=True)
+        except FileNotFoundError:
+            raise CheckpointError(f"{path}: no such file") from None
+        head, _, below = text.partition("\n")
+        is_written = head.startswith(_CHECKSUM_PREFIX)
+        if is_written and add_checksum(below) != text:
+            raise CheckpointError(
+                f"{path}: changed since nmt wrote it; give other settings to the command "
+                "(`search.beam=3`), or delete the first line, the checksum, to keep the edit"
+            )
+        try:
+            return load_text(text, path, (), RunConfig)
+        except ConfigError as error:
+            if not is_written:
+                raise
+            needs = "another version of nmt, or a package that registers its kinds"
+            raise ConfigError(f"{error}; the run needs {needs}") from None
 
     def write_config(self, config: RunConfig) -> None:
         """Write config.yaml with a checksum in its first line."""
@@ -97,28 +115,3 @@ class RunDirectory:
 def add_checksum(text: str) -> str:
     """Return `text` below a line with its checksum."""
     return f"{_CHECKSUM_PREFIX}{hashlib.sha256(text.encode()).hexdigest()}\n{text}"
-
-
-def load_checksummed_config(path: Path) -> RunConfig:
-    """Read a run's config.yaml. Raises CheckpointError if it does not match its checksum.
-
-    A user can delete the checksum line and edit the file. Raises ConfigError if it is invalid.
-    """
-    try:
-        text = read_text(path, regular=True)
-    except FileNotFoundError:
-        raise CheckpointError(f"{path}: no such file") from None
-    head, _, below = text.partition("\n")
-    is_written = head.startswith(_CHECKSUM_PREFIX)
-    if is_written and add_checksum(below) != text:
-        raise CheckpointError(
-            f"{path}: changed since nmt wrote it; give other settings to the command "
-            "(`search.beam=3`), or delete the first line, the checksum, to keep the edit"
-        )
-    try:
-        return load_text(text, path, (), RunConfig)
-    except ConfigError as error:
-        if not is_written:
-            raise
-        needs = "another version of nmt, or a package that registers its kinds"
-        raise ConfigError(f"{error}; the run needs {needs}") from None

@@ -18,35 +18,16 @@ def find_run(run: Path | None, root: Path = Path("runs"), default: Path | None =
     returned unchecked. If `run` is None and `root` has no runs, `default` is returned. Raises
     CheckpointError, suggesting a similar name, if there is no such run or it has no checkpoint.
     """
-    if run is not None and (is_hub_name(run) or resolve(run) != run):
-        return run
-    if run is not None and run.is_file():
-        if not zipfile.is_zipfile(run):
-            raise CheckpointError(
-                f"{run}: not an intact packed run; allowed: a run's folder, or a file of "
-                "`nmt runs pack`"
-            )
-        return run
     if run is not None:
-        if not run.is_dir():
-            raise _missing(run, root)
-        if not RunDirectory(run).exists:
-            for near in filter(_last_saved, (run.parent, *_folders(run))):
-                raise CheckpointError(
-                    f"{run}: not a run: it has no config.yaml; did you mean '{near}'?"
-                )
-        RunDirectory(run).check_exists()
-        if _last_saved(run) is None:
-            raise CheckpointError(f"{run}: this run has no checkpoint yet; train it further")
+        if not is_hub_name(run) and resolve(run) == run:
+            _check_run(run, root)
         return run
     runs = [path for path in _folders(root) if RunDirectory(path).exists]
     if default is not None and not runs:
         return default
     if not root.is_dir():
-        raise CheckpointError(
-            f"no `run` given and no folder '{root}' here; train a model first: "
-            "nmt train `config=starter`"
-        )
+        remedy = "train a model first: nmt train `config=starter`"
+        raise CheckpointError(f"no `run` given and no folder '{root}' here; {remedy}")
     times = {path: seconds for path in runs if (seconds := _last_saved(path)) is not None}
     if not times:
         raise CheckpointError(f"no `run` given, and no run in '{root}' has a checkpoint yet")
@@ -69,6 +50,22 @@ def split_checkpoint(path: Path) -> tuple[Path, str | None]:
     if not run or path.exists() or is_hub_name(path):
         return path, None
     return Path(run), checkpoint or None
+
+
+def _check_run(run: Path, root: Path) -> None:
+    """Raise CheckpointError unless `run` is a packed run, or a run directory with a checkpoint."""
+    if run.is_file():
+        if not zipfile.is_zipfile(run):
+            allowed = "a run's folder, or a file of `nmt runs pack`"
+            raise CheckpointError(f"{run}: not an intact packed run; allowed: {allowed}")
+    elif not run.is_dir():
+        raise _missing(run, root)
+    elif not RunDirectory(run).exists:
+        near = next(filter(_last_saved, (run.parent, *_folders(run))), None)
+        hint = f"; did you mean '{near}'?" if near else ""
+        raise CheckpointError(f"{run}: not a run: it has no config.yaml{hint}")
+    elif _last_saved(run) is None:
+        raise CheckpointError(f"{run}: this run has no checkpoint yet; train it further")
 
 
 def _missing(run: Path, root: Path) -> CheckpointError:

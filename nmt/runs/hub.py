@@ -25,18 +25,14 @@ def download(name: FilePath) -> Path:
     """
     repository, _, tag = Path(name).as_posix().removeprefix(PREFIX).partition("@")
     with _hub_errors(name):
-        from huggingface_hub import (
-            get_hf_file_metadata,
-            hf_hub_download,
-            hf_hub_url,
-            try_to_load_from_cache,
-        )
+        import huggingface_hub as hub
 
         revision = tag or None
-        if not isinstance(try_to_load_from_cache(repository, _FILE, revision=revision), str):
+        if not isinstance(hub.try_to_load_from_cache(repository, _FILE, revision=revision), str):
             # Without a network, hf_hub_download would retry for half a minute.
-            get_hf_file_metadata(hf_hub_url(repository, _FILE, revision=revision), timeout=5)
-        return Path(hf_hub_download(repository, _FILE, revision=revision))
+            url = hub.hf_hub_url(repository, _FILE, revision=revision)
+            hub.get_hf_file_metadata(url, timeout=5)
+        return Path(hub.hf_hub_download(repository, _FILE, revision=revision))
 
 
 def push(run: RunDirectory, checkpoint: str, card: str, repository: str) -> str:
@@ -65,8 +61,7 @@ def _hub_errors(name: FilePath) -> Iterator[None]:
         reason = " ".join(str(error).split())
         # Class names are compared, because some versions use httpx and others httpx2.
         if "TransportError" in {kind.__name__ for kind in type(error).__mro__}:
-            raise CheckpointError(
-                f"{name}: the Hugging Face Hub cannot be reached ({reason}); check the network, or "
-                "copy the file of `nmt runs pack` instead"
-            ) from error
+            problem = f"the Hugging Face Hub cannot be reached ({reason})"
+            remedy = "check the network, or copy the file of `nmt runs pack` instead"
+            raise CheckpointError(f"{name}: {problem}; {remedy}") from error
         raise CheckpointError(f"{name}: {reason}") from error

@@ -72,16 +72,12 @@ def is_locked(folder: Path) -> bool:
     """Return whether a process holds the lock of the run directory `folder`."""
     try:
         descriptor = os.open(folder / LOCK_NAME, os.O_RDONLY | NO_FOLLOW | BINARY)
-    except OSError:
-        return False
-    try:
-        lock(descriptor)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
+        try:
+            lock(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        return isinstance(error, BlockingIOError)
     return False
 
 
@@ -100,12 +96,8 @@ def _lock(descriptor: int, folder: Path) -> str | None:
         ) from None
     except OSError as error:
         raise CheckpointError(f"{folder / LOCK_NAME}: cannot be locked: {error.strerror}") from None
-    if reason is None:
-        return None
-    return (
-        f"{folder}: this file system has no locks ({reason}); let no second process train in this "
-        "run"
-    )
+    advice = "let no second process train in this run"
+    return reason and f"{folder}: this file system has no locks ({reason}); {advice}"
 
 
 def _owner(descriptor: int) -> str:

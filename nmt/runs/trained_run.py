@@ -112,10 +112,8 @@ class TrainedRun:
         try:
             weights = meta_model(self.config.model, *sizes).state_dict(keep_vars=True)
         except RuntimeError as error:  # the number of elements overflows
-            reason = str(error).partition("\n")[0]
-            raise CheckpointError(
-                f"{self.name}: model: no such model can be built: {reason}"
-            ) from None
+            problem = "no such model can be built: " + str(error).partition("\n")[0]
+            raise CheckpointError(f"{self.name}: model: {problem}") from None
         folder = self.directory.checkpoint_folder
         with self.name_in_errors():
             step, tensors = folder.load_weights(str(checkpoint), _expected(weights))

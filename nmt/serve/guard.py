@@ -1,6 +1,7 @@
 """Checks of every request's host, origin and body, and security headers of every answer."""
 
 import asyncio
+import ipaddress
 import time
 
 from starlette.datastructures import Headers
@@ -8,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from nmt.serve.origins import origin_problem
+from nmt.serve.options import ServerOptions
 from nmt.serve.service import Service
 
 _HEADERS = Headers(
@@ -75,7 +76,8 @@ class Guard:
         """
         if problem := origin_problem(headers, self.options):
             raise HTTPException(403, problem)
-        allowed = self.options.max_body_bytes
+        # JSON and forms need at most 12 bytes per character.
+        allowed = 12 * self.options.characters + (1 << 14)
         too_large = HTTPException(413, f"the request is too large, allowed: {allowed:,} bytes")
         if int(headers.get("content-length", 0)) > allowed:
             raise too_large
@@ -93,3 +95,44 @@ class Guard:
                         return bytes(body)
         except TimeoutError:
             raise HTTPException(408, "the request did not arrive in time") from None
+
+
+def origin_problem(headers: Headers, options: ServerOptions) -> str | None:
+    """Return the reason to refuse a request with these headers, or None if it is allowed.
+
+    In cross-site request forgery, a page of another origin, named by the header `Origin`, sends a
+    form to this server. In DNS rebinding, a foreign host name, which the header `Host` names,
+    resolves to this machine, so that a browser takes the server for the page's own.
+    """
+    cors = {origin.rstrip("/").lower() for origin in options.cors}
+    if "*" in cors:
+        return None
+    host = headers.get("host", "").lower()
+    names = {options.host.lower(), *(_name(origin.partition("://")[2]) for origin in cors)}
+    if _name(host) not in names and not _is_local(_name(host)):
+        return f"host: got '{host[:80]}', allowed: the address of this server"
+    origin = headers.get("origin", "").lower()
+    if not origin or origin in cors or origin.partition("://")[2] == host:
+        return None
+    return f"origin: got '{origin[:80]}', allowed: the pages of this server"
+
+
+def _is_local(name: str) -> bool:
+    """Return whether `name` cannot be the host name of a foreign page.
+
+    A name without a dot belongs to this machine or its network. An address is never resolved.
+    """
+    if not set(".:") & set(name):
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _name(netloc: str) -> str:
+    """Return the host of `host:port` or `[address]:port`, in lower case."""
+    if netloc.startswith("["):
+        return netloc[1:].partition("]")[0]
+    return netloc.partition(":")[0].rstrip(".")

@@ -29,11 +29,6 @@ class ServerOptions:
     cors: tuple[str, ...] = ()
     host: str = "localhost"
 
-    @property
-    def max_body_bytes(self) -> int:
-        """Return the size limit of a body: JSON and forms need at most 12 bytes per character."""
-        return 12 * self.characters + (1 << 14)
-
 
 def read_keys(path: Path) -> frozenset[bytes]:
     """Return the digests of the keys in a file, one per line; empty and # lines are skipped.
@@ -45,10 +40,8 @@ def read_keys(path: Path) -> frozenset[bytes]:
     keys = {number: line for number, line in lines if line and not line.startswith("#")}
     for number, key in keys.items():
         if len(key) < _SHORTEST_KEY:
-            raise ConfigError(
-                f"{path}:{number}: got a key of {len(key)} characters, allowed: at least "
-                f"{_SHORTEST_KEY}"
-            )
+            got = f"a key of {len(key)} characters"
+            raise ConfigError(f"{path}:{number}: got {got}, allowed: at least {_SHORTEST_KEY}")
     if not keys:
         raise ConfigError(f"{path}: contains no API key, expected one per line")
     return frozenset(map(digest, keys.values()))

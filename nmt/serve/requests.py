@@ -64,10 +64,8 @@ async def read_request(
     kind, parameters = parse_options_header(content_type)
     parse = _PARSERS.get(kind.decode("latin-1"))
     if parse is None or parameters.get(b"charset", b"utf-8").lower() not in (b"utf-8", b"utf8"):
-        raise HTTPException(
-            415,
-            f"content-type: got '{content_type[:80]}', allowed: {', '.join(_PARSERS)}; in UTF-8",
-        )
+        allowed = f"{', '.join(_PARSERS)}; in UTF-8"
+        raise HTTPException(415, f"content-type: got '{content_type[:80]}', allowed: {allowed}")
     body: bytes = request.state.body
 
     def read() -> _Model:
@@ -113,7 +111,6 @@ def openapi_body(model: type[TextRequest]) -> dict[str, Any]:
 
 
 def _validated(fields: object, model: type[_Model]) -> _Model:
-    """Return the fields as an instance of `model`; raise 400 if they are invalid."""
     try:
         return model.model_validate(fields)
     except ValidationError as error:

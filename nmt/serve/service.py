@@ -10,10 +10,11 @@ from prometheus_client import CollectorRegistry, Gauge, Histogram, Summary
 from nmt.corpora.languages import language_code
 from nmt.documents.document import SentenceReader
 from nmt.documents.translate import reader_of
-from nmt.errors import ConfigError, did_you_mean
+from nmt.errors import ConfigError
 from nmt.evaluation.confidence import Calibration, find_calibration
 from nmt.serve.options import ServerOptions, digest
-from nmt.serve.worker import Check, Decoding, Worker
+from nmt.serve.worker import Decoding, Worker
+from nmt.translation.parallel import CheckCancelled
 from nmt.translation.translator import Translator
 from nmt.types import Translation
 
@@ -67,7 +68,7 @@ class Service:
 
     def _start(self, name: str, translator: Translator, say: Callable[[str], None]) -> ServedModel:
         def translate(
-            texts: Sequence[str], decoding: Decoding, check: Check
+            texts: Sequence[str], decoding: Decoding, check: CheckCancelled
         ) -> Sequence[Translation]:
             checked = translator.cancelled_by(check)
             if decoding == Decoding(decoding.n_best):
@@ -104,14 +105,6 @@ class Service:
         keys = self.options.keys
         if keys and not (isinstance(key, str) and digest(key) in keys):
             raise HTTPException(403, "this server needs a valid API key, as api_key")
-
-    def model_named(self, name: str) -> ServedModel:
-        """Return the model with this name. Raises HTTPException 400 if there is none."""
-        if name not in self.models:
-            hint = did_you_mean(name[:80], self.models)
-            allowed = ", ".join(self.models)
-            raise HTTPException(400, f"model: got '{name[:80]}', allowed: {allowed}{hint}")
-        return self.models[name]
 
     def model_of(self, source: str, target: str) -> ServedModel:
         """Return the first model of a language pair. If none has these codes, read `en-US` as `en`.

@@ -6,6 +6,7 @@ from typing import Any
 from fastapi import APIRouter, HTTPException, Request, Response
 
 from nmt.documents.document import Document
+from nmt.errors import did_you_mean
 from nmt.evaluation.confidence import Calibration
 from nmt.serve import schema
 from nmt.serve.requests import (
@@ -61,18 +62,19 @@ def router(service: Service) -> APIRouter:
     @api.get("/models")
     async def models() -> schema.ModelsAnswer:
         """List the served runs."""
-        answers = [
-            schema.ModelAnswer.model_validate(model, from_attributes=True)
-            for model in service.models.values()
-        ]
+        served = service.models.values()
+        answers = [schema.ModelAnswer.model_validate(one, from_attributes=True) for one in served]
         return schema.ModelsAnswer(models=answers, needs_key=bool(service.options.keys))
 
     return api
 
 
 def _model(service: Service, fields: schema.DocumentRequest) -> ServedModel:
-    if fields.model is not None:
-        return service.model_named(fields.model)
+    if (name := fields.model) is not None:
+        if name not in service.models:
+            allowed = f"{', '.join(service.models)}{did_you_mean(name[:80], service.models)}"
+            raise bad_value("model", f"'{name[:80]}'", allowed)
+        return service.models[name]
     if fields.source is not None and fields.target is not None:
         return service.model_of(fields.source, fields.target)
     if fields.source is None and fields.target is None and len(service.models) == 1:

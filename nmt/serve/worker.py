@@ -21,10 +21,8 @@ from typing import NamedTuple
 
 from nmt.device import is_out_of_memory
 from nmt.errors import NMTError
-from nmt.translation.parallel import capture_thread_counts
+from nmt.translation.parallel import CancelledError, CheckCancelled, capture_thread_counts
 from nmt.types import Translation
-
-Check = Callable[[], None]
 
 _SLOW_SECONDS, _FAST_SECONDS = 1.0, 0.3
 """A slower batch of short texts halves the next batches, and a faster one doubles them."""
@@ -38,10 +36,6 @@ _FEW = 10
 
 class QueueFullError(NMTError):
     """The queue has no place for the sentences of a request."""
-
-
-class _AbandonedError(NMTError):
-    """Nobody waits for the results of a search."""
 
 
 class Decoding(NamedTuple):
@@ -87,7 +81,7 @@ class Worker:
 
     def __init__(
         self,
-        translate: Callable[[Sequence[str], Decoding, Check], Sequence[Translation]],
+        translate: Callable[[Sequence[str], Decoding, CheckCancelled], Sequence[Translation]],
         batch_size: int,
         capacity: int,
         on_batch: Callable[[int], None] = lambda size: None,
@@ -164,14 +158,12 @@ class Worker:
     def _take(self, below: int = sys.maxsize) -> list[_Item]:
         """Remove and return the next batch; [] if no text of a level below `below` waits."""
         with self._changed:
-            if not self.n_waiting:
+            items = [i for i in self._waiting if i.level < below and not i.future.cancelled()]
+            if not items:
                 return []
-            waiting = [item for item in self._waiting if item.level < below]
-            if not waiting:
-                return []
-            waiting.sort(key=lambda item: (item.level, item.turn))
-            first, level = waiting[0], waiting[0].level
-            batch = [i for i in waiting if (i.decoding, i.level) == (first.decoding, level)]
+            items.sort(key=lambda item: (item.level, item.turn))
+            first, level = items[0], items[0].level
+            batch = [i for i in items if (i.decoding, i.level) == (first.decoding, level)]
             batch = batch[: max(1, min(self._batch_limit, self._batch_size >> 2 * level))]
             self._turn = max(self._turn, first.turn)
             taken = set(map(id, batch))
@@ -179,9 +171,9 @@ class Worker:
             return batch
 
     def _step(self, batch: Sequence[_Item]) -> None:
-        """Raise _AbandonedError if nobody waits; otherwise translate much shorter texts first."""
+        """Raise CancelledError if nobody waits; otherwise translate much shorter texts first."""
         if self._is_closed or all(item.future.cancelled() for item in batch):
-            raise _AbandonedError("nobody waits for this translation")
+            raise CancelledError
         while self._waiting and (shorter := self._take(batch[0].level)):
             self._work(shorter)
 
@@ -203,7 +195,7 @@ class Worker:
         try:
             check = partial(self._step, batch)
             results = self._translate([item.text for item in batch], batch[0].decoding, check)
-        except _AbandonedError:
+        except CancelledError:
             for item in batch:
                 item.future.cancel()
             return

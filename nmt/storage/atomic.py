@@ -23,7 +23,6 @@ ASIDE = ".tmp-"  # prefix of the name of a file or folder that is being written
 NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)  # flag of os.open: opening a symbolic link is an error
 
 _OWN_FILE = os.O_WRONLY | os.O_CREAT | NO_FOLLOW | BINARY
-_NEW_FILE = _OWN_FILE | os.O_TRUNC
 
 IS_WINDOWS = os.name == "nt"
 """Whether this is Windows, where an open file cannot be renamed, and a locked file can be written
@@ -39,7 +38,7 @@ def _open_empty(path: Path) -> int:
     with contextlib.suppress(OSError):
         if path.lstat().st_nlink > 1:
             path.unlink()
-    return os.open(path, _NEW_FILE, 0o666)
+    return os.open(path, _OWN_FILE | os.O_TRUNC, 0o666)
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -38,7 +38,6 @@ _DTYPE_NAMES = {
     torch.uint8: "U8",
     torch.bool: "BOOL",
 }
-_KNOWN = frozenset(_DTYPE_NAMES.values())
 
 
 class Spec(NamedTuple):
@@ -144,6 +143,6 @@ def _specs_of_file(path: Path, error: type[NMTError]) -> Specs:
         raise error(f"{path}: damaged: not a safetensors file ({reason[:200]})") from None
     for name, spec in specs.items():
         sizes_fit = len(spec.shape) <= _MAX_DIMENSIONS and max(spec.shape, default=0) <= _MAX_SIZE
-        if spec.dtype not in _KNOWN or not sizes_fit:
+        if spec.dtype not in _DTYPE_NAMES.values() or not sizes_fit:
             raise error(f"{path}: damaged: {name[:99]!r}: got {str(spec)[:99]}, not supported")
     return specs

@@ -9,11 +9,11 @@ import os
 import re
 from typing import TextIO
 
-_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_STEERING = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]|\r(?!\n)")
 
 
 def escape_controls(text: str) -> str:
-    r"""Replace control characters, except newlines and tabs, by escapes such as `\u001b`.
+    r"""Replace control characters, except line ends and tabs, by escapes such as `\u001b`.
 
     JSON text keeps its meaning, because JSON has the same escapes.
     """

@@ -79,20 +79,10 @@ def _lowered(word: str) -> str | None:
 
 
 def _first_lowered(word: str) -> str | None:
-    """Return the word in lower case if its first letter is its only capital, else None."""
-    first = next((i for i, char in enumerate(word) if char.lower() != char.upper()), None)
-    if first is None:
-        return None
-    letter = word[first].lower()
-    lower_word = f"{word[:first]}{letter}{word[first + 1 :]}"
-    is_exact = (
-        letter != word[first]
-        and len(letter) == 1
-        and letter.upper() == word[first]
-        and lower_word == lower_word.lower()
-        and _UNKNOWN not in lower_word
-    )
-    return lower_word if is_exact else None
+    """Return `word` in lower case if a capital first letter restores it, else None."""
+    lower = "".join(map(str.lower, word))  # by letter: word.lower() may make a final Σ a ς
+    is_exact = lower != word and _UNKNOWN not in lower
+    return lower if is_exact and "".join(restore_case((CAPITAL, lower))) == word else None
 
 
 def _end_of_capitals(words: list[str], lower_words: list[str | None], start: int) -> int:

@@ -69,10 +69,7 @@ class NoiseConfig(Config):
 
     @property
     def is_on(self) -> bool:
-        return self != _NO_NOISE
-
-
-_NO_NOISE = NoiseConfig()
+        return any(dict(self).values())
 
 
 def add_noise(text: str, config: NoiseConfig, rng: random.Random) -> str:

@@ -12,7 +12,6 @@ the plain form to printed French. For every text x and language (tests/text/test
 import itertools
 import re
 import unicodedata
-from collections.abc import Callable
 from typing import Literal
 
 NNBSP = "\u202f"
@@ -29,23 +28,19 @@ _APOSTROPHES = "\u2018\u2019\u201b\u02bc\uff07"  # with U+2018: Tatoeba has "J�
 _HYPHENS = "\u2010\u2011"
 
 
-def _character_table() -> dict[int, str | None]:
-    table: dict[int, str | None] = {}
-    for code in range(0x3001):  # U+3000 is the last space; no control character lies beyond
-        if chr(code).isspace():
-            table[code] = " "
-        elif unicodedata.category(chr(code)) == "Cc":
-            table[code] = None
-    table.update(dict.fromkeys(map(ord, _INVISIBLE)))
-    table.update(dict.fromkeys(map(ord, _APOSTROPHES), "'"))
-    table.update(dict.fromkeys(map(ord, _HYPHENS), "-"))
-    table.update(dict.fromkeys(range(0xD800, 0xE000), "\ufffd"))  # lone surrogates: not UTF-8
-    table[0x2581] = "_"  # SentencePiece reserves ▁ as its mark of a space
-    table.update({0x21E7: "↑", 0x21EA: "↑", 0x21E9: "↓"})  # the marks of case_markup.py
-    return table
-
-
-_TABLE = _character_table()
+_TABLE: dict[int, str | None] = {
+    **{
+        code: " " if chr(code).isspace() else None
+        for code in range(0x3001)  # U+3000 is the last space; no control character lies beyond
+        if chr(code).isspace() or unicodedata.category(chr(code)) == "Cc"
+    },
+    **dict.fromkeys(map(ord, _INVISIBLE)),
+    **dict.fromkeys(map(ord, _APOSTROPHES), "'"),
+    **dict.fromkeys(map(ord, _HYPHENS), "-"),
+    **dict.fromkeys(range(0xD800, 0xE000), "\ufffd"),  # lone surrogates: not UTF-8
+    0x2581: "_",  # SentencePiece reserves ▁ as its mark of a space
+    **{0x21E7: "↑", 0x21EA: "↑", 0x21E9: "↓"},  # the marks of case_markup.py
+}
 
 # `restore` removes or replaces these too. Otherwise it would read the `?` in "a?\u200bb" as the end
 # of a clause, although the normalised text is "a?b".
@@ -98,14 +93,12 @@ def _space_french(text: str) -> str:
     if not _ATTACHED.search(text):
         return text
     pausing = _COLON if _STATEMENTS.search(text) else _PAUSING
-    return _CODE_OR_TAIL.sub(
-        lambda match: (
-            pausing.sub(r" \1", _ASKING.sub(r" \1", match[0]))
-            if match.lastgroup == "tail"
-            else match[0]
-        ),
-        text,
-    )
+
+    def spaced(match: re.Match[str]) -> str:
+        tail = match["tail"]
+        return match[0] if tail is None else pausing.sub(r" \1", _ASKING.sub(r" \1", tail))
+
+    return _CODE_OR_TAIL.sub(spaced, text)
 
 
 def _print_french(text: str) -> str:
@@ -129,12 +122,6 @@ FRENCH_PATTERNS: dict[str, str] = {
     "code_or_printed": _CODE_OR_PRINTED.pattern,
 }
 """The patterns of the French rules, for an implementation in another programming language."""
-
-# Language code -> (the last step of `normalise`, its inverse in `restore`).
-_RULES: dict[str, tuple[Callable[[str], str], Callable[[str], str]]] = dict.fromkeys(
-    ("fr", "fra", "fre"), (_space_french, _print_french)
-)
-
 
 # A superset of runs of combining marks: no ASCII, letters, digits or spaces.
 _LONG_RUN = re.compile(r"[^\w\s\x00-\x7f]{32,}")
@@ -160,7 +147,7 @@ def _sorted(match: re.Match[str]) -> str:
 
 def has_typography(lang: str) -> bool:
     """Return whether `restore` has rules for the language."""
-    return lang in _RULES
+    return lang in ("fr", "fra", "fre")
 
 
 def normalise(text: str, lang: str) -> str:
@@ -174,7 +161,7 @@ def normalise(text: str, lang: str) -> str:
     """
     text = compose_unicode(text.translate(_TABLE))
     text = " ".join(text.split())
-    return _RULES[lang][0](text) if lang in _RULES else text
+    return _space_french(text) if has_typography(lang) else text
 
 
 def restore(text: str, lang: str) -> str:
@@ -184,11 +171,10 @@ def restore(text: str, lang: str) -> str:
     an elision. Characters that `normalise` removes are removed, and double spaces merged. Text in a
     language without rules is returned unchanged.
     """
-    if lang not in _RULES:
+    if not has_typography(lang):
         return text
-    space, typeset = _RULES[lang]
     plain = _SPACES.sub(" ", compose_unicode(text.translate(_UNREAD))).strip(" ")
-    return typeset(space(plain))
+    return _print_french(_space_french(plain))
 
 
 def sentence_key(text: str) -> str:

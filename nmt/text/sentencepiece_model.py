@@ -66,29 +66,25 @@ class ModelRules(NamedTuple):
 
 def read_rules(content: bytes) -> ModelRules:
     """Read the rules of a model, after `check_model`. Raises DataError if the file is damaged."""
-    try:
-        return _rules(content)
-    except (IndexError, struct.error, UnicodeDecodeError):
-        raise DataError("not a SentencePiece model") from None
-
-
-def _rules(content: bytes) -> ModelRules:
     scores, types = [], []
     flags = {_DUMMY_PREFIX: 1, _EXTRA_SPACES: 1, _ESCAPES: 1, _SUFFIX: 0}
     unknown = " ⁇ "
-    for number, start, end in _fields(content, 0, len(content)):
-        if number not in (_PIECES, _TRAINER, _NORMALIZER):
-            continue
-        fields = {inner: span for inner, *span in _fields(content, start, end)}
-        if number == _PIECES:
-            score = content[slice(*fields[_SCORE])] if _SCORE in fields else bytes(4)
-            scores.append(struct.unpack("<f", score)[0])
-            types.append(_varint(content, fields[_TYPE][0])[0] if _TYPE in fields else 1)
-            continue
-        names = {_SUFFIX} if number == _TRAINER else flags.keys() - {_SUFFIX}
-        flags |= {name: _varint(content, fields[name][0])[0] for name in names & fields.keys()}
-        if number == _TRAINER and _UNKNOWN_SURFACE in fields:
-            unknown = content[slice(*fields[_UNKNOWN_SURFACE])].decode()
+    try:
+        for number, start, end in _fields(content, 0, len(content)):
+            if number not in (_PIECES, _TRAINER, _NORMALIZER):
+                continue
+            fields = {inner: span for inner, *span in _fields(content, start, end)}
+            if number == _PIECES:
+                score = content[slice(*fields[_SCORE])] if _SCORE in fields else bytes(4)
+                scores.append(struct.unpack("<f", score)[0])
+                types.append(_varint(content, fields[_TYPE][0])[0] if _TYPE in fields else 1)
+                continue
+            names = {_SUFFIX} if number == _TRAINER else flags.keys() - {_SUFFIX}
+            flags |= {name: _varint(content, fields[name][0])[0] for name in names & fields.keys()}
+            if number == _TRAINER and _UNKNOWN_SURFACE in fields:
+                unknown = content[slice(*fields[_UNKNOWN_SURFACE])].decode()
+    except (IndexError, struct.error, UnicodeDecodeError):
+        raise DataError("not a SentencePiece model") from None
     return ModelRules(
         scores=tuple(scores),
         types=tuple(types),

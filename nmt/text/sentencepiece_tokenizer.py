@@ -105,10 +105,6 @@ class SentencePieceConfig(BaseTokenizerConfig):
     def size_limit(self) -> tuple[str, int] | None:
         return None if self.model_files else ("vocab_size", self.vocab_size or DEFAULT_SIZE)
 
-    @property
-    def default_size(self) -> int | None:
-        return DEFAULT_SIZE if self.vocab_size is None else None
-
     def build_from_file(self, content: bytes, lang: str) -> "SentencePieceTokenizer":
         """Build a tokenizer from a user's model file, with a config that describes the model."""
         tokenizer = self.build(content, lang)
@@ -293,8 +289,7 @@ def word_spans(pieces: Sequence[str]) -> tuple[tuple[int, int], ...]:
     """
     if not pieces:
         return ()
-    with_letters = [i for i, piece in enumerate(pieces) if piece not in _NO_LETTERS]
-    last = with_letters[-1] if with_letters else -1
+    last = max((i for i, piece in enumerate(pieces) if piece not in _NO_LETTERS), default=-1)
     starts = [0]
     has_letters = False
     for i, piece in enumerate(pieces):

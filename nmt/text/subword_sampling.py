@@ -65,8 +65,8 @@ class SubwordSamplingConfig(Config):
 class Sampler(ABC):
     """Base class of samplers, which draw segmentations of the words of a text."""
 
-    def __init__(self, tokenizer: "SentencePieceTokenizer") -> None:
-        self._tokenizer = tokenizer
+    def __init__(self, tokenizer: "SentencePieceTokenizer", rate: float) -> None:
+        self._tokenizer, self._rate = tokenizer, rate
         processor, pieces = tokenizer.processor, tokenizer.vocab.pieces
         kinds = (processor.is_control, processor.is_unknown, processor.is_byte)
         known = set(pieces)  # letters of symbols in a user's model need not be pieces
@@ -99,12 +99,10 @@ class BPEDropout(Sampler):
     """
 
     def __init__(self, tokenizer: "SentencePieceTokenizer", rate: float) -> None:
-        super().__init__(tokenizer)
-        self._rate = rate
+        super().__init__(tokenizer, rate)
         pieces = enumerate(tokenizer.vocab.pieces)
         self._ids = {piece: i for i, piece in pieces if i not in self._special}
-        get_score = tokenizer.processor.get_score
-        self._scores = {piece: get_score(i) for piece, i in self._ids.items()}
+        self._scores = {piece: tokenizer.processor.get_score(i) for piece, i in self._ids.items()}
         self._plain = lru_cache(_CACHED_WORDS)(self._plain_and_draws)
 
     def _draw(self, words: Sequence[str], rng: random.Random) -> Iterator[Ids]:
@@ -177,8 +175,7 @@ class UnigramSampler(Sampler):
     def __init__(
         self, tokenizer: "SentencePieceTokenizer", rate: float, config: SubwordSamplingConfig
     ) -> None:
-        super().__init__(tokenizer)
-        self._rate = rate
+        super().__init__(tokenizer, rate)
         self._config = config
         self._choices = lru_cache(_CACHED_WORDS)(self._segmentations)
 

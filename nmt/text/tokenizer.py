@@ -188,13 +188,14 @@ def tokenizer_from_file(config: TokenizerConfig, file: ModelFile, lang: str) -> 
 
 def size_notes(tokenizers: Tokenizers) -> list[str]:
     """Return a line for each vocabulary that is below the default size for lack of text."""
-    size = tokenizers.src.config.default_size
-    if size is None:
+    config = tokenizers.src.config
+    if config.size_limit is None or getattr(config, config.size_limit[0]) is not None:
         return []
+    key, size = config.size_limit
     sides = [tokenizers.src] if tokenizers.joint else [tokenizers.src, tokenizers.tgt]
     return [
         f"the {side.lang} text allows only {len(side.vocab):,} pieces "
-        f"(tokenizer.vocab_size: {size:,} by default)"
+        f"(tokenizer.{key}: {size:,} by default)"
         for side in sides
         if len(side.vocab) < size
     ]

@@ -21,9 +21,7 @@ class BaseTokenizerConfig(Config):
     joint: bool = Field(default=False, description="one vocabulary for both languages")
 
     suffix: ClassVar[str]  # file name extension of the trained model
-
     is_lossless: ClassVar[bool] = False  # whether decoding restores the normalised text
-
     can_sample: ClassVar[bool] = False  # whether a word can have several segmentations
 
     unknown_cure: ClassVar[str] = "take tokenizer.kind: sentencepiece"
@@ -37,11 +35,6 @@ class BaseTokenizerConfig(Config):
     @property
     def size_limit(self) -> tuple[str, int] | None:
         """The key and the value of the limit on pieces per side, or None without a limit."""
-        return None
-
-    @property
-    def default_size(self) -> int | None:
-        """The default number of pieces per side, or None if it is not used or does not exist."""
         return None
 
     @property

@@ -56,9 +56,8 @@ class Outcome:
 
     def describe(self) -> str:
         if self.reason is None:
-            return (
-                f"stopped: saved at step {self.step:,}; the same command again continues this run"
-            )
+            saved = f"stopped: saved at step {self.step:,}"
+            return f"{saved}; the same command again continues this run"
         text = f"finished at step {self.step:,}: {self.reason}"
         if self.best is not None:
             text += f"; best {self.best.describe(self.metric)} at step {self.best.step:,}"

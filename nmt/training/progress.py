@@ -1,4 +1,4 @@
-"""The progress of a run: its counters, its remaining time, and the rules that stop it."""
+"""The progress of a run: its counters, and the rules that stop it."""
 
 import json
 import math
@@ -127,26 +127,6 @@ def epoch_name(train: TrainConfig, epoch: int) -> str:
     """Return a name such as `epoch 3`, or `epoch 3/20` if train.epochs is 20."""
     of_all = "" if train.epochs is None else f"/{train.epochs}"
     return f"epoch {epoch}{of_all}"
-
-
-def seconds_left(
-    train: TrainConfig, progress: Progress, n_batches: int, group_size: int, update_seconds: float
-) -> float | None:
-    """Return the seconds until the first limit is reached, or None if no limit is set.
-
-    The limits are train.steps, train.epochs and train.max_minutes; valid.patience may end the run
-    earlier. An epoch has `n_batches` batches, and an update uses `group_size` of them.
-    `update_seconds` is the mean time of an update, including validations.
-    """
-    left = []
-    if train.steps is not None:
-        left.append((train.steps - progress.step) * update_seconds)
-    if train.epochs is not None:
-        epochs = train.epochs - progress.epoch - progress.batch / n_batches
-        left.append(epochs * math.ceil(n_batches / group_size) * update_seconds)
-    if train.max_minutes is not None:
-        left.append(60 * train.max_minutes - progress.seconds)
-    return max(0.0, min(left)) if left else None
 
 
 def end_reason(config: RunConfig, progress: Progress) -> str | None:

@@ -1,5 +1,6 @@
 """Reports of a training: a summary at the start, then the loss, speed and remaining time."""
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from nmt.device import MemoryUse, glibc, release_freed_memory
 from nmt.models.base import Seq2Seq
 from nmt.runs.directory import RunDirectory
 from nmt.training.log import RunLog
-from nmt.training.progress import epoch_name, seconds_left
+from nmt.training.progress import epoch_name
 from nmt.training.state import TrainingState
 from nmt.training.step import StepResult
 from nmt.training.training_data import TrainingData, vocabulary_notes
@@ -44,7 +45,6 @@ class Reporter:
 
     def __post_init__(self) -> None:
         self._first_step = self.state.step
-        self._group_size = self.train.accumulate * self.state.ranks.world
         self._started = self._last_line = self._window_started = time.monotonic()
         self._seconds_before = self.state.progress.seconds
         self._window_tokens = 0
@@ -106,12 +106,28 @@ class Reporter:
         """Return loss and speed, and the remaining time if `n_updates` suffice to estimate it."""
         texts = [f"loss {self._loss:.3f}", f"{self._speed:,.0f} tokens/s"]
         if n_updates >= _ESTIMATE_AFTER:
-            seconds = (time.monotonic() - self._started) / n_updates
-            progress, size = self.state.progress, self._group_size
-            left = seconds_left(self.train, progress, n_batches_in_epoch, size, seconds)
+            update_seconds = (time.monotonic() - self._started) / n_updates
+            left = self._seconds_left(update_seconds, n_batches_in_epoch)
             if left is not None:
                 texts.append(f"{duration(left)} left")
         return texts
+
+    def _seconds_left(self, update_seconds: float, n_batches: int) -> float | None:
+        """Return the seconds until train.steps, epochs or max_minutes is reached, or None.
+
+        An update, including validations, takes `update_seconds` on average. An epoch has
+        `n_batches` batches. valid.patience may end the run earlier.
+        """
+        train, progress, left = self.train, self.state.progress, []
+        if train.steps is not None:
+            left.append((train.steps - progress.step) * update_seconds)
+        if train.epochs is not None:
+            epochs = train.epochs - progress.epoch - progress.batch / n_batches
+            updates_per_epoch = math.ceil(n_batches / (train.accumulate * self.state.ranks.world))
+            left.append(epochs * updates_per_epoch * update_seconds)
+        if train.max_minutes is not None:
+            left.append(60 * train.max_minutes - progress.seconds)
+        return max(0.0, min(left)) if left else None
 
     def _say_memory(self) -> None:
         memory = MemoryUse.of(self.state.device)

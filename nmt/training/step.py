@@ -22,6 +22,8 @@ from nmt.optim.losses import PLAIN, Loss, LossSum
 from nmt.training.distributed import ALONE, Ranks
 from nmt.training.graphs import TrainingGraphs
 
+_NO_SCALER = torch.amp.GradScaler("cpu", enabled=False)  # its methods do the same on any device
+
 
 class DivergedError(NMTError):
     """Raised if a loss, a gradient or a weight is NaN or infinite; the state must not be saved."""
@@ -117,7 +119,7 @@ def train_step(
     Raises DivergedError if the loss or the gradient norm is NaN or infinite. With a GradScaler, a
     non-finite gradient is no error: the scaler skips the update.
     """
-    scaler = _scaler(model, settings)
+    scaler = settings.scaler or _NO_SCALER
     try:
         pending = _add_gradients(model, optimizer, micro_batches, settings, scaler, loss_function)
         (result,) = read_results([pending], settings.ranks)
@@ -138,7 +140,7 @@ def queue_step(
 
     Only `read_results` detects a NaN or an infinity, which may have reached the weights by then.
     """
-    scaler = _scaler(model, settings)
+    scaler = settings.scaler or _NO_SCALER
     try:
         pending = _add_gradients(model, optimizer, micro_batches, settings, scaler)
         scaler.step(optimizer)
@@ -146,11 +148,6 @@ def queue_step(
     finally:
         optimizer.zero_grad(set_to_none=True)
     return pending
-
-
-def _scaler(model: nn.Module, settings: StepSettings) -> torch.amp.GradScaler:
-    device = next(model.parameters()).device
-    return settings.scaler or torch.amp.GradScaler(device.type, enabled=False)
 
 
 def _add_gradients(

@@ -156,15 +156,11 @@ def mean_loss(
         keep = keep_from_lengths(batch.src_lengths, batch.src_ids.shape[1])
         return cross_entropy(model(batch.src_ids, keep, batch.tgt_in), batch.tgt_out).nll_sum
 
-    def fetch(sums: list[Tensor]) -> list[float]:
-        numbers: list[float] = torch.stack(sums).tolist()
-        return numbers
-
     rows = sorted(range(len(corpus)), key=lambda row: len(corpus.src_ids[row]))
     batches = [rows[start : start + _BATCH_SIZE] for start in range(0, len(rows), _BATCH_SIZE)]
     # All sums are fetched at the end, since each fetch waits for the GPU.
-    total = sum(ranks.map(batches, nll_sum, interrupted, fetch))
-    return total / max(1, sum(len(ids) + 1 for ids in corpus.tgt_ids))
+    sums: list[float] = ranks.map(batches, nll_sum, interrupted, lambda x: torch.stack(x).tolist())
+    return sum(sums) / max(1, sum(len(ids) + 1 for ids in corpus.tgt_ids))
 
 
 def _translate(
@@ -173,9 +169,9 @@ def _translate(
     """Translate batches, shared by the ranks. Raises InterruptedWorkError as `mean_loss` does."""
     size = translator.search.batch_size
     order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
-    batches = [order[start : start + size] for start in range(0, len(order), size)]
-    text_batches = [[texts[i] for i in batch] for batch in batches]
-    parts = ranks.map(text_batches, translator.translate, interrupted, list)
+    longest_first = [texts[i] for i in order]
+    batches = [longest_first[start : start + size] for start in range(0, len(texts), size)]
+    parts = ranks.map(batches, translator.translate, interrupted, list)
     by_index = dict(zip(order, chain.from_iterable(parts), strict=True))
     return [by_index[i] for i in range(len(texts))]
 

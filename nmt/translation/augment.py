@@ -215,9 +215,8 @@ def _locked(folder: Path) -> Iterator[None]:
         try:
             lock(stream.fileno())
         except BlockingIOError:
-            raise DataError(
-                f"{folder}: another process writes there; wait for it, or give another `out`"
-            ) from None
+            remedy = "wait for it, or give another `out`"
+            raise DataError(f"{folder}: another process writes there; {remedy}") from None
         yield
 
 
@@ -230,10 +229,9 @@ def _begin(folder: Path, plan: dict[str, object], names: list[str], force: bool)
         difference = next(differences(before, plan), None)
         if difference is not None:
             key, old, new = difference
-            raise ConfigError(
-                f"{folder}: begun with a different value of {key} ({old}, now {new}); give "
-                "the old one, another `out`, or `force` to begin again"
-            )
+            problem = f"begun with a different value of {key} ({old}, now {new})"
+            remedy = "give the old one, another `out`, or `force` to begin again"
+            raise ConfigError(f"{folder}: {problem}; {remedy}")
         return
     for file in [*parts, *_files(folder, "dropped")]:
         file.unlink()

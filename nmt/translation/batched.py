@@ -1,7 +1,7 @@
 """Search and forced decoding with a model, in batches of similar length."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TypeVar
 
@@ -18,7 +18,6 @@ from nmt.text.tokenizer import Tokenizers
 from nmt.text.vocabulary import EOS_ID
 from nmt.translation.minimum_risk import expected_utilities, minimum_risk
 from nmt.translation.parallel import CheckCancelled, n_workers, parallel_map
-from nmt.translation.reading_order import reversed_hypothesis, reversed_ids
 from nmt.types import Encoded, Hypothesis
 
 Padded = tuple[Int[Tensor, "B S"], Int[Tensor, " B"]]  # ids of B sources and lengths, with eos
@@ -34,7 +33,8 @@ class BatchedModel:
 
     Empty sources are skipped. The search calls `check_cancelled` before each step; an exception
     from it ends the search. Ids and hypotheses are in reading order, also for a right-to-left model
-    (`tokenizers.reverse_target`).
+    (`tokenizers.reverse_target`), which writes a target from its last piece to its first (Liu et
+    al. 2016, doi 10.18653/v1/N16-1046).
     """
 
     model: Seq2Seq
@@ -67,9 +67,35 @@ class BatchedModel:
         return [by_index.get(i, []) for i in range(len(sources))]
 
     def switch_order(self, hypothesis: Hypothesis) -> Hypothesis:
-        """Convert a hypothesis from the model's writing order to reading order, or back."""
-        is_reversed = self.tokenizers.reverse_target
-        return reversed_hypothesis(hypothesis) if is_reversed else hypothesis
+        """Convert a hypothesis from the model's writing order to reading order, or back.
+
+        For a right-to-left model, this reverses the target pieces of all fields; bos stays first,
+        and eos last.
+        """
+        if not self.tokenizers.reverse_target:
+            return hypothesis
+        size = len(hypothesis.ids)
+        n = size - hypothesis.finished
+        rows, read = [*reversed(range(n)), *range(n, size)], [0, *range(n, 0, -1)]
+        heads, self_heads = hypothesis.heads, dict(hypothesis.self_heads)
+        if "decoder" in self_heads:
+            self_heads["decoder"] = self_heads["decoder"][:, read][:, :, read]
+        attribution = hypothesis.attribution
+        if attribution is not None:
+            prefix = attribution.prefix_scores[rows]
+            prefix = prefix[:, read[: prefix.shape[1]]]  # without columns if there are no scores
+            scores = attribution.scores[rows]
+            attribution = replace(attribution, scores=scores, prefix_scores=prefix)
+        return replace(
+            hypothesis,
+            ids=reversed_ids(hypothesis.ids),
+            log_probs=tuple(hypothesis.log_probs[row] for row in rows),
+            attention=hypothesis.attention[rows],
+            heads=None if heads is None else heads[:, rows],
+            self_heads=self_heads,
+            attribution=attribution,
+            entropies=tuple(hypothesis.entropies[row] for row in rows if hypothesis.entropies),
+        )
 
     def _least_risk(
         self, candidates: Sequence[Hypothesis], config: SearchConfig, check: CheckCancelled
@@ -132,3 +158,9 @@ def batch_by_size(
         count = max(1, min(limit, limit * _PIECES_PER_SENTENCE**power // longest**power))
         yield order[start : start + count]
         start += count
+
+
+def reversed_ids(ids: Sequence[int]) -> tuple[int, ...]:
+    """Reverse the ids of a target; an eos at the end stays there. It is its own inverse."""
+    n = len(ids) - (EOS_ID in ids[-1:])
+    return (*reversed(ids[:n]), *ids[n:])

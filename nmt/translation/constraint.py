@@ -42,13 +42,11 @@ def constraints_of(
     step lies beyond the first piece after the prefix, or for invalid weights.
     """
     tokenizer, is_reversed = tokenizers.tgt, tokenizers.reverse_target
-    words = words_of(tokenizer, config.must, config.must_not, is_reversed)
+    words = _words_of(tokenizer, config, is_reversed)
     reject_single_text("prefixes", prefixes)
     if is_reversed and (any(map(len, prefixes or ())) or any(attention)):
-        raise ConfigError(
-            "prefix: not possible with data.reverse_target: this model writes a translation from "
-            "its end, so it cannot continue a beginning"
-        )
+        reason = "this model writes a translation from its end, so it cannot continue a beginning"
+        raise ConfigError(f"prefix: not possible with data.reverse_target: {reason}")
     if prefixes is None:
         return [Constraint(words=words)] * len(sources) if words else []
     weights = list(attention) or [{}] * len(sources)
@@ -97,24 +95,20 @@ def _heads(model: Seq2Seq, row: Weights, size: int) -> Float32[np.ndarray, "N S"
     return heads
 
 
-def words_of(
-    tokenizer: Tokenizer,
-    must: tuple[str, ...],
-    must_not: tuple[str, ...],
-    is_reversed: bool = False,
-) -> WordConstraints:
-    """Return the required words `must` and the excluded words `must_not` as pieces.
+def _words_of(tokenizer: Tokenizer, config: SearchConfig, is_reversed: bool) -> WordConstraints:
+    """Return the required words `config.must` and the excluded words `config.must_not` as pieces.
 
     An excluded word that the vocabulary cannot write is dropped; a required one raises DataError.
     If `is_reversed`, the words are for a search from right to left.
     """
-    words = [word_of(tokenizer, text, is_reversed) for text in (*must, *must_not)]
-    for text, word in zip(must, words, strict=False):
+    words = [word_of(tokenizer, text, is_reversed) for text in (*config.must, *config.must_not)]
+    for text, word in zip(config.must, words, strict=False):
         if word is None:
             allowed = f"words that the {tokenizer.lang} vocabulary can write"
             raise DataError(f"search.must: got '{text}', allowed: {allowed}")
-    required = tuple((word,) for word in words[: len(must)] if word)
-    return WordConstraints(required, tuple(word for word in words[len(must) :] if word))
+    n_required = len(config.must)
+    required = tuple((word,) for word in words[:n_required] if word)
+    return WordConstraints(required, tuple(word for word in words[n_required:] if word))
 
 
 @functools.lru_cache(maxsize=1000)

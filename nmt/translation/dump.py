@@ -100,8 +100,8 @@ def _fields(
         "level": record.level,
         "score": _finite(record.score),
         "finished": record.finished,
-        "source": _side(record.source_text, record.source),
-        "target": _side(record.target_text, record.target),
+        "source": {"text": record.source_text, **asdict(record.source)},
+        "target": {"text": record.target_text, **asdict(record.target)},
         "log_probs": [_finite(value) for value in record.log_probs],
         **({"head_names": record.head_names} if record.head_names else {}),
         "weights": write(f"weights_{number}", record.weights),
@@ -128,10 +128,6 @@ def _fields(
             "source_share": None if share is None else _decimals(share),
         }
     return fields
-
-
-def _side(text: str, encoded: Encoded) -> dict[str, object]:
-    return {"text": text, **asdict(encoded)}
 
 
 def _finite(value: float) -> float | None:

@@ -7,15 +7,12 @@ sampling with epsilon = 0.02 was best in Freitag et al. 2023 (arXiv 2305.09860).
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from nmt.errors import ConfigError
 from nmt.types import Hypothesis
-
-if TYPE_CHECKING:
-    from sacrebleu.metrics.base import Metric
 
 Utility = Literal["chrf", "bleu"]
 
@@ -30,31 +27,25 @@ def expected_utilities(texts: Sequence[str], utility: Utility, tgt_lang: str) ->
     counts = Counter(texts)
     if len(counts) == 1:
         return dict.fromkeys(counts, 100.0)
-    metric = _metric(utility, tgt_lang)
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+
+    try:
+        metric = CHRF() if utility == "chrf" else BLEU(trg_lang=tgt_lang, effective_order=True)
+    except RuntimeError as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise ConfigError(f"search.mbr.utility: got bleu for '{tgt_lang}': {reason}") from None
     lines = [metric._preprocess_segment(text) for text in counts]
     # n-grams are counted once for each reference: sacreBLEU has no public API for that
     references = [metric._extract_reference_info([line]) for line in lines]
     weights = np.array(list(counts.values())) / len(texts)
 
-    def score(line: str, reference: dict[str, object]) -> float:
+    def score(line: str, reference: dict[str, Any]) -> float:
         statistics = metric._compute_segment_statistics(line, reference)
         return float(metric._compute_score_from_stats(statistics).score)
 
     utilities = (weights @ [score(line, reference) for reference in references] for line in lines)
     return dict(zip(counts, map(float, utilities), strict=True))
-
-
-def _metric(utility: Utility, tgt_lang: str) -> "Metric":
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
-
-    if utility == "chrf":
-        return CHRF()
-    try:
-        return BLEU(trg_lang=tgt_lang, effective_order=True)
-    except RuntimeError as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise ConfigError(f"search.mbr.utility: got bleu for '{tgt_lang}': {reason}") from None
 
 
 def minimum_risk(

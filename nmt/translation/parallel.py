@@ -27,7 +27,8 @@ def n_workers(device: torch.device) -> int:
     """
     if device.type != "cpu":
         return 1
-    return max(1, min(torch.get_num_threads() // _threads_of_later_threads(), MAX_WORKERS))
+    later = _in_later_thread(torch.get_num_threads)
+    return max(1, min(torch.get_num_threads() // later, MAX_WORKERS))
 
 
 def divide_threads() -> None:
@@ -38,7 +39,7 @@ def divide_threads() -> None:
     `torch.set_num_threads`. The command line calls it; nothing else in this library does.
     """
     n_threads = torch.get_num_threads()
-    _set_later_threads(n_threads // min(n_threads, MAX_WORKERS))
+    _in_later_thread(torch.set_num_threads, n_threads // min(n_threads, MAX_WORKERS))
 
 
 def capture_thread_counts() -> Callable[[], None]:
@@ -46,25 +47,19 @@ def capture_thread_counts() -> Callable[[], None]:
 
     Without it, a server's worker thread that starts after `divide_threads` has only a share.
     """
-    present, later = torch.get_num_threads(), _threads_of_later_threads()
+    present, later = torch.get_num_threads(), _in_later_thread(torch.get_num_threads)
 
     def take() -> None:
         torch.set_num_threads(present)
-        _set_later_threads(later)
+        _in_later_thread(torch.set_num_threads, later)
 
     return take
 
 
-def _threads_of_later_threads() -> int:
+def _in_later_thread(function: Callable[..., _Result], *args: int) -> _Result:
+    """Call `function` in a new thread: set_num_threads applies to its caller and later threads."""
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(torch.get_num_threads).result()
-
-
-def _set_later_threads(n_threads: int) -> None:
-    # set_num_threads applies to the calling thread and to later ones, so a new thread calls it.
-    setter = threading.Thread(target=torch.set_num_threads, args=(n_threads,))
-    setter.start()
-    setter.join()
+        return pool.submit(function, *args).result()
 
 
 def parallel_map(

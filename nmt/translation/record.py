@@ -149,24 +149,17 @@ def _attribution(
     if attribution is None:
         return None
     rows, columns = axis_texts(translation, index)
-    prefix, _ = axis_texts(translation, index, "decoder")
+    prefix = Encoded((), (), (), ())  # without scores of the prefix
     scores, prefix_scores = attribution.scores, attribution.prefix_scores
-    labels = prefix.pieces if level == "piece" else prefix.words
+    if prefix_scores.shape[1]:
+        prefix, _ = axis_texts(translation, index, "decoder")
+    labels = prefix.pieces
     if level == "word":
-        row_words = pieces_by_word(rows).shares
+        labels, row_words = prefix.words, pieces_by_word(rows).shares
         scores = merge_words(scores, row_words, pieces_by_word(columns).shares)
-        if prefix_scores.shape[1]:
-            prefix_scores = merge_words(prefix_scores, row_words, pieces_by_word(prefix).shares)
-        else:
-            prefix_scores = np.zeros((len(scores), 0), np.float32)
-    return AttributionRecord(
-        method=attribution.method,
-        contrast=attribution.contrast,
-        scores=scores,
-        prefix_labels=labels if prefix_scores.shape[1] else (),
-        prefix_scores=prefix_scores,
-        source_share=table.source_share,
-    )
+        prefix_scores = merge_words(prefix_scores, row_words, pieces_by_word(prefix).shares)
+    method, contrast, share = attribution.method, attribution.contrast, table.source_share
+    return AttributionRecord(method, contrast, scores, labels, prefix_scores, share)
 
 
 def _self_attention(

@@ -68,13 +68,11 @@ def is_backward(langs: tuple[str, str], reranker_langs: tuple[str, str], name: s
 
     Raises ConfigError if the reranker has other languages; `name` names it in the error.
     """
-    if reranker_langs == langs:
-        return False
-    if reranker_langs == langs[::-1]:
-        return True
-    theirs, same, opposite = map("-".join, (reranker_langs, langs, langs[::-1]))
-    allowed = f"allowed to rerank {same}: {same} and {opposite}"
-    raise ConfigError(f"{name}: it translates {theirs}; {allowed}")
+    if reranker_langs not in (langs, langs[::-1]):
+        theirs, same, opposite = map("-".join, (reranker_langs, langs, langs[::-1]))
+        allowed = f"allowed to rerank {same}: {same} and {opposite}"
+        raise ConfigError(f"{name}: it translates {theirs}; {allowed}")
+    return reranker_langs != langs
 
 
 def check_rerankable(search: SearchConfig) -> None:

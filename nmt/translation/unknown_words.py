@@ -5,6 +5,7 @@ an alignment model; Jean et al. 2015, arXiv 1412.2007, section 3.3, with attenti
 copied from the source text, because the source vocabulary rarely contains it.
 """
 
+import contextlib
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -54,13 +55,10 @@ def read_lexicon(path: FilePath, tokenizers: Tokenizers) -> dict[str, str]:
 
 
 def _probability(text: str, where: str) -> float:
-    try:
-        probability = float(text)
-    except ValueError:
-        probability = -1.0
-    if not 0 <= probability <= 1:
-        raise DataError(f"{where}: got {text[:40]!r}, allowed: a probability, 0 to 1")
-    return probability
+    with contextlib.suppress(ValueError):
+        if 0 <= (probability := float(text)) <= 1:
+            return probability
+    raise DataError(f"{where}: got {text[:40]!r}, allowed: a probability, 0 to 1")
 
 
 def replace_unknown(

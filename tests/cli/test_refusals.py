@@ -43,6 +43,7 @@ eval --out - --json | --out: got -
 compare runs/tiny absent.fr | absent.fr: no such file
 compare fr en --ref fr --chrf --plot by.png | --plot:
 score - - --run runs/tiny | got - twice
+align - - --run runs/tiny | got - twice
 align three fr --run runs/tiny | three: it has no line 4
 align en fr --run runs/tiny --reverse runs/tiny | a run from en to fr
 align en fr --run runs/tiny --symmetrise union | --symmetrise requires --reverse

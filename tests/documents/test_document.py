@@ -116,7 +116,7 @@ def test_sentences_of_a_format(format, text, expected) -> None:
         ("text", "\ufeffa", ["b"], "\ufeffb"),
         ("text", " An.  B\r\n", ["c\u202f!", "d"], " c\u202f!  d\r\n"),
         ("html", "a &lt; b", ["c < d & e"], "c &lt; d &amp; e"),
-        ("markdown", "> a b\n> c d e\n", ["one two three four"], "> one two\n> three four\n"),
+        ("markdown", "> a b\n> cat.\n> Dog\n", ["o t three.", "E"], "> o t\n> three.\n> E\n"),
         ("markdown", "a b\nc d e", ["x - y"], "x -\ny"),
         ("markdown", "a b\nc d", ["x yy 1. z"], "x\nyy 1. z"),
         ("markdown", "|a|\n|-|\n|b|", ["x|y", "z"], "|x\\|y|\n|-|\n|z|"),

@@ -14,9 +14,9 @@ from evaluation.scores import sacrebleu_command, score
 from evaluation.translations import ONE_EACH, REFS, WORSE
 
 from nmt.errors import ConfigError, DataError
-from nmt.evaluation import multi30k
 from nmt.evaluation.metric import Scoring
 from nmt.evaluation.metrics import METRICS, PAIRED_METRICS, corpus_bleu
+from nmt.evaluation.sacrebleu_metrics import tokenise
 from nmt.types import EvalExample, MetricName, rank_of
 
 
@@ -102,7 +102,7 @@ def test_our_references_differ_from_the_published_in_no_line():
         raw = gzip.decompress(path.with_suffix(".fr.gz").read_bytes()).decode().split("\n")
         published = path.with_suffix(".lc.norm.tok.fr").read_bytes().decode().split("\n")
         assert len(raw) > 1000
-        ours = [*multi30k.tokenise(raw[:-1], "fr"), ""]
+        ours = [*tokenise(raw[:-1], "fr"), ""]
         assert [(o, p) for o, p in zip(ours, published, strict=True) if o != p] == []
 
 
@@ -117,10 +117,10 @@ def test_multi30k_is_lower_cased_then_normalised_then_tokenised(monkeypatch):
         ("l’arrière-plan", "l&apos; arrière-plan"),
         ("", ""),
     ):
-        assert multi30k.tokenise([raw], "fr") == [tokens]
+        assert tokenise([raw], "fr") == [tokens]
     monkeypatch.setitem(sys.modules, "sacremoses", None)
     with pytest.raises(DataError, match=r"needs sacremoses.* 'attention-nmt\[moses\]'"):
-        multi30k.tokenise(["Un chien."], "fr")
+        tokenise(["Un chien."], "fr")
 
 
 def test_the_signature_of_multi30k_names_its_steps():

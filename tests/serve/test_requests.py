@@ -179,7 +179,7 @@ TRANSLATE = [
     ({"q": []}, "q: got []"),
     ({"target": "f\nr"}, "en to f\\nr is not supported; allowed: en to fr"),
     ({"format": "pdf"}, "format: got 'pdf', allowed: 'text' or 'html'"),
-    ({"q": ["Is", ""]}, "q: got '', allowed: text that"),
+    ({"q": ["Is", 5]}, "q: got 5, allowed: text"),
     ({"alternatives": -1}, "alternatives: got -1, allowed: >= 0"),
     ({"q": "x" * 5001}, "q: got 5,001 characters, allowed: 5,000"),
     ({"q": "A cat.\n" * 201}, "q: got 201 sentences, allowed: 200"),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nmt.serve.worker import Check, Decoding, QueueFullError, Worker
+from nmt.serve.worker import CheckCancelled, Decoding, QueueFullError, Worker
 
 PLAIN = Decoding()
 
@@ -22,7 +22,7 @@ class Translating:
         self.batches: list[list[str]] = []
         self.ends: list[str] = []
 
-    def __call__(self, texts: Sequence[str], decoding: Decoding, check: Check) -> list[Any]:
+    def __call__(self, texts: Sequence[str], decoding: Decoding, check: Any) -> list[Any]:
         self.batches.append(list(texts))
         self.started.set()
         assert self.go.wait(10)
@@ -165,7 +165,7 @@ def test_a_retry_begins_without_the_tensors_of_what_failed() -> None:
     tensors: list[weakref.ref[Translating]] = []
     alive: list[int] = []
 
-    def translate(texts: Sequence[str], decoding: Decoding, check: Check) -> list[str]:
+    def translate(texts: Sequence[str], decoding: Decoding, check: CheckCancelled) -> list[str]:
         alive.append(sum(tensor() is not None for tensor in tensors))
         tensor = Translating()  # stands in for what a batch holds
         tensors.append(weakref.ref(tensor))

@@ -22,9 +22,8 @@ from nmt.search.forced import force_decode
 from nmt.search.search_config import SearchConfig
 from nmt.text.tokenizer import Tokenizers, WordConfig
 from nmt.text.vocabulary import BOS_ID, EOS_ID
-from nmt.translation.batched import batch_by_size
+from nmt.translation.batched import batch_by_size, reversed_ids
 from nmt.translation.parallel import CheckCancelled, divide_threads, n_workers, parallel_map
-from nmt.translation.reading_order import reversed_ids
 from nmt.translation.translator import Translator
 
 

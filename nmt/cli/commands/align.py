@@ -11,7 +11,7 @@ from typer import Argument, Option
 
 from nmt.cli.shared.messages import print_json, print_language_notes, say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions, open_run
-from nmt.cli.shared.options import Checkpoint, First, Json, Method, OutFile, RunOption, split_option
+from nmt.cli.shared.options import Checkpoint, First, Json, Method, OutFile, RunOption, Split
 from nmt.cli.shared.sentences import pair_chunks, print_lines, with_progress
 from nmt.errors import ConfigError, DataError
 
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from nmt.corpora.alignments import Links
     from nmt.explain.aligner import Aligner, WeightOptions
 
-_CHUNK = 256
-"""The number of sentence pairs aligned before their links are written."""
+_CHUNK = 256  # sentence pairs aligned before their links are written
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class ExtractionOptions:
 
 def align(
     src: Annotated[Path, Argument(help="Source text, one sentence a line; - is stdin.")],
-    tgt: Annotated[Path, Argument(help="Its translation, line by line.")],
+    tgt: Annotated[Path, Argument(help="Its translation, line by line; - is stdin.")],
     *,
     reverse: Annotated[
         Path | None, "Run of the opposite direction, whose links are merged."
@@ -57,10 +56,8 @@ def align(
     symmetrise: Annotated[
         Literal["intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"]
         | None,
-        Option(
-            help="Method that merges the links of both directions.",
-            show_default="grow-diag-final-and with --reverse",
-        ),
+        "Method that merges the links of both directions.",
+        "grow-diag-final-and with --reverse",
     ] = None,
     threshold: Annotated[
         float | None,
@@ -123,7 +120,7 @@ def align(
 def lexicon(
     *,
     run: RunOption,
-    split: Annotated[str, split_option("train")] = "train",
+    split: Annotated[Split, "train"] = None,
     first: First = None,
     min_count: Annotated[int, Option(min=1, help="Smallest number of links of an entry.")] = 2,
     per_word: Annotated[int, Option(min=1, help="Largest number of translations of a word.")] = 5,
@@ -146,7 +143,7 @@ def lexicon(
 
     translator = compute.load([trained], checkpoint)
     data = trained.config.data
-    pairs = islice(stream_split(find_split(data, split), data), first)
+    pairs = islice(stream_split(find_split(data, "train" if split is None else split), data), first)
     entries = entries_of(translator, pairs, extraction.weight_options(), min_count, per_word)
     write_lines((entry.line() for entry in entries), out or STDIN_OR_STDOUT)
     say(f"{len(entries):,} entries for {len({entry.source for entry in entries}):,} words")

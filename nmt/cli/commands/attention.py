@@ -1,7 +1,7 @@
 """`nmt attention`: the attention of translations as data, pictures or text."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -11,7 +11,7 @@ from typer import Argument, Option
 from nmt.cli.commands import attention_formats as formats
 from nmt.cli.shared.messages import print_path, say
 from nmt.cli.shared.models import ComputeOptions, DecodingOptions, ModelOptions
-from nmt.cli.shared.options import First, Method, OutFile, SourceFile, split_option
+from nmt.cli.shared.options import First, Method, OutFile, SourceFile, Split
 from nmt.cli.shared.sentences import checked_arguments, file_lines
 from nmt.errors import ConfigError, format_count
 from nmt.names import AttributionMethod
@@ -32,7 +32,7 @@ def attention(
     ] = None,
     *,
     file: SourceFile = None,
-    split: Annotated[str | None, split_option(None)] = None,
+    split: Split = None,
     first: First = None,
     target: Annotated[
         list[str] | None,
@@ -40,17 +40,14 @@ def attention(
     ] = None,
     format: Annotated[
         Literal["jsonl", "npz", "png", "svg", "pdf", "html", "text"] | None,
-        Option(
-            help="Format of the output.", show_default="by --out, or text on a terminal, else jsonl"
-        ),
+        "Format of the output.",
+        "by --out, or text on a terminal, else jsonl",
     ] = None,
     out: OutFile = None,
     level: Annotated[
         Literal["piece", "word"] | None,
-        Option(
-            help="Unit of the rows and columns.",
-            show_default="piece; word for html, --side-by-side, and text if pieces do not fit",
-        ),
+        "Unit of the rows and columns.",
+        "piece; word for html, --side-by-side, and text if pieces do not fit",
     ] = None,
     heads: Annotated[
         str,
@@ -61,10 +58,7 @@ def attention(
     contrast: Annotated[
         str | None, "Word to compare with: explain why the model did not predict it instead."
     ] = None,
-    scale: Annotated[
-        float | None,
-        Option(help="Weight drawn in the darkest colour.", show_default="the greatest"),
-    ] = None,
+    scale: Annotated[float | None, "Weight drawn in the darkest colour.", "the greatest"] = None,
     numbers: Annotated[bool, "Write each weight into its cell of a picture."] = False,
     side_by_side: Annotated[bool, "Draw the maps of all --run side by side; no ensemble."] = False,
     models: ModelOptions,
@@ -160,7 +154,6 @@ def _targets(target: list[str] | None, n_sources: int) -> list[str] | None:
 def _attributor(
     translator: "Translator", method: AttributionMethod, contrast: str | None
 ) -> "Attributor | None":
-    """Return the attributor of `method`, or None for the method "attention"."""
     if method == "attention":
         return None
     from nmt.explain.attribution.methods import Attributor
@@ -192,7 +185,6 @@ def _translations(
     n_heads = sum(len(translator.model.head_names_by_kind[kind]) for kind in attentions)
     chunk = max(1, _CHUNK // max(n_heads, 1)) if attributor is None else _ATTRIBUTED_CHUNK
     with_heads = "cross" in attentions
-    translations: Sequence[Translation]
     for start in range(0, len(sources), chunk):
         texts = sources[start : start + chunk]
         if targets is None:

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from nmt.translation.words import Level
     from nmt.types import Translation
 
-PICTURES = ("png", "svg", "pdf")
-"""Formats with a file for each picture."""
-
+PICTURES = ("png", "svg", "pdf")  # formats with a file for each picture
 _SUFFIXES = {f".{name}": name for name in ("jsonl", "npz", "html", *PICTURES)} | {".txt": "text"}
 
 

@@ -66,9 +66,10 @@ def augment(
 
     def show_progress(translations: "Iterator[Translation]", count: int) -> "Iterable[Translation]":
         n_missing, n_parts = (-(-n // PART_TEXTS) for n in (count, len(texts)))
-        names = [repr(translator), *(one.translator.origin for one in translator.rerankers)]
+        translators = translator, *(reranker.translator for reranker in translator.rerankers)
+        names = ", reranked by ".join(one.origin for one in translators)
         written = f"{n_parts - n_missing:,} of {n_parts:,} parts written"
-        say(f"{len(texts):,} sentences, {written}; {', reranked by '.join(names)}")
+        say(f"{len(texts):,} sentences, {written}; {names}")
         return with_progress(translations, None, out, count)
 
     rules = PairRules(back, max_ratio, min_score)

@@ -15,7 +15,6 @@ from nmt.errors import ConfigError, DataError, missing_file_message
 
 if TYPE_CHECKING:
     from nmt.evaluation.comparison import System
-    from nmt.evaluation.evaluate import Evaluation
     from nmt.runs.trained_run import TrainedRun
 
 
@@ -56,7 +55,7 @@ def compare(
     config = next((run.config for run, _ in runs.values()), None)
     scoring = options.scoring(config, ("bleu", "chrf"), DEFAULT_BOOTSTRAP, compute.device)
     test_set = options.test_set(config, has_hypotheses=not runs)
-    evaluations: dict[str, Evaluation] = {}
+    evaluations = {}
     for system in systems:
         if system in runs:
             run, checkpoint = runs[system]
@@ -92,14 +91,12 @@ def _open_runs(
     from nmt.runs.find import find_run, is_run, split_checkpoint
     from nmt.runs.trained_run import TrainedRun
 
-    places = {system: split_checkpoint(system) for system in systems}
-    paths = {
-        system: (run, checkpoint)
-        for system, (run, checkpoint) in places.items()
-        if run.is_dir() or is_run(run)
-    }
+    paths = {}
     for system in systems:
-        if system not in paths and not archive_of(system).exists():
+        path, checkpoint = split_checkpoint(system)
+        if path.is_dir() or is_run(path):
+            paths[system] = path, checkpoint
+        elif not archive_of(system).exists():
             raise DataError(missing_file_message(system))
     if not (paths or options.ref):
         raise ConfigError("compare: got only files, allowed: files with --ref, or a run")
@@ -108,8 +105,8 @@ def _open_runs(
     if not paths and compute != ComputeOptions():
         raise ConfigError("compare: got only files, but options of models require a run")
     runs = {}
-    for system, (folder, checkpoint) in paths.items():
-        run = TrainedRun.open(find_run(folder))
+    for system, (path, checkpoint) in paths.items():
+        run = TrainedRun.open(find_run(path))
         run.directory.checkpoint_folder.find(checkpoint or "best")
         runs[system] = compute.with_search(run, {"n_best": 1}), checkpoint
     return runs

@@ -9,6 +9,7 @@ from typer import Argument
 from nmt.cli.shared.flags import with_flags
 from nmt.cli.shared.options import ConfigOptions
 from nmt.errors import ConfigError
+from nmt.settings.recipes import recipes
 
 
 def show(*, config: ConfigOptions) -> None:
@@ -21,8 +22,6 @@ def show(*, config: ConfigOptions) -> None:
 
 def list_() -> None:
     """List the recipes that come with nmt. --config accepts their names."""
-    from nmt.settings.recipes import recipes
-
     typer.echo("\n".join(recipes()))
 
 

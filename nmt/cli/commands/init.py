@@ -40,9 +40,7 @@ def init(
     tgt_lang: Annotated[str | None, language_option("Target", _BY_NAME)] = None,
     valid: Annotated[list[Path] | None, _held_out_option("validation")] = None,
     test: Annotated[list[Path] | None, _held_out_option("test")] = None,
-    name: Annotated[
-        str | None, Option(help="Name of the run.", show_default="the languages, such as en-fr")
-    ] = None,
+    name: Annotated[str | None, "Name of the run.", "the languages, such as en-fr"] = None,
     out: Annotated[
         Path | None, Option(writable=True, help="Config to write.", show_default="NAME.yaml")
     ] = None,

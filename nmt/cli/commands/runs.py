@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from nmt.cli.shared.messages import print_json, print_path, say
 from nmt.cli.shared.models import open_run
-from nmt.cli.shared.options import Checkpoint, Json, RunOption
+from nmt.cli.shared.options import Checkpoint, Json, RunOption, out_option
 from nmt.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
@@ -50,9 +50,8 @@ def show(*, run: RunOption) -> None:
     The file run.json of a run also has the versions, the hardware and the data.
     """
     from nmt.runs.run_list import run_row
-    from nmt.runs.trained_run import TrainedRun
 
-    opened_run = TrainedRun.open(_path(run))
+    opened_run = _opened(run)
     directory = opened_run.directory
     row, folder = run_row(directory), directory.checkpoint_folder
     labels: dict[int, str] = {}
@@ -78,12 +77,7 @@ def show(*, run: RunOption) -> None:
 def pack(
     *,
     run: RunOption,
-    out: Annotated[
-        Path | None,
-        Option(
-            "--out", "-o", writable=True, help="File to write; - is stdout.", show_default="RUN.zip"
-        ),
-    ] = None,
+    out: Annotated[Path | None, out_option("RUN.zip")] = None,
     checkpoint: Checkpoint = None,
     int8: Annotated[bool, "Store matrices in 8 bits, a quarter of the size."] = False,
 ) -> None:
@@ -94,9 +88,8 @@ def pack(
     The path of the file is printed on stdout.
     """
     from nmt.runs.pack import pack as write_pack
-    from nmt.runs.trained_run import TrainedRun
 
-    opened_run = TrainedRun.open(_path(run))
+    opened_run = _opened(run)
     opened_run.check_folder("this run is packed already")
     folder = opened_run.path.resolve()
     out = out or folder.with_name(f"{folder.name}.zip")
@@ -108,7 +101,7 @@ def push(
     to: Annotated[str, Option(metavar="USER/NAME", help="Repository on the Hub.")],
     *,
     run: RunOption,
-    card: Annotated[Path | None, Option(help="README.md to upload.", show_default="a card")] = None,
+    card: Annotated[Path | None, "README.md to upload.", "a card"] = None,
     checkpoint: Checkpoint = None,
 ) -> None:
     """Pack a run, and upload it with its model card to the Hugging Face Hub.
@@ -190,12 +183,13 @@ def _worst_to_best(run: "TrainedRun") -> list[int]:
     return sorted((step for step in steps if step in ranks), key=lambda step: (ranks[step], -step))
 
 
-def _path(run: RunOption) -> Path:
-    """Return the named run, which may lack a checkpoint, or the newest run with a checkpoint."""
+def _opened(run: RunOption) -> "TrainedRun":
+    """Open the named run, which may lack a checkpoint, or the newest run with a checkpoint."""
     from nmt.runs.find import find_run
+    from nmt.runs.trained_run import TrainedRun
 
     path = run.path
-    return path if path is not None and path.is_dir() else find_run(path)
+    return TrainedRun.open(path if path is not None and path.is_dir() else find_run(path))
 
 
 def _fields(row: "RunRow") -> dict[str, Any]:

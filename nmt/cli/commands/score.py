@@ -12,7 +12,6 @@ from nmt.cli.shared.messages import say
 from nmt.cli.shared.models import ComputeOptions, ModelOptions
 from nmt.cli.shared.options import Json, OutFile
 from nmt.cli.shared.sentences import pair_chunks, print_lines, with_progress
-from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
     from nmt.types import Translation
@@ -34,8 +33,6 @@ def score(
     the pieces and their log-probabilities. For a source without pieces the line is empty; in JSON
     the score is null. The mean and the perplexity over all pieces are printed on stderr.
     """
-    if str(source) == str(target) == "-":
-        raise ConfigError("got - twice, allowed: stdin for one of SOURCE and TARGET")
     translator = models.load(models.open(compute), compute)
     log_probs: list[float] = []
 

@@ -14,6 +14,8 @@ from nmt.cli.shared.options import GlossaryFile
 from nmt.errors import ConfigError, pip_install
 from nmt.serve.options import ServerOptions, read_keys
 
+_PACKAGES = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")  # of the extra `serve`
+
 
 def serve(
     *,
@@ -87,7 +89,3 @@ def serve(
         typer.echo(server.url_of(listener))
         sys.stdout.flush()
         server.run(app, listener)
-
-
-_PACKAGES = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
-"""The packages of the extra `serve`."""

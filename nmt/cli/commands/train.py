@@ -23,19 +23,15 @@ from nmt.storage.terminal import discard_output
 if TYPE_CHECKING:
     from nmt.training.distributed import Ranks
 
-_SECONDS_TO_BE_ENDED = 5.0
-"""Seconds that ranks above 0 wait to report an error, which rank 0 usually reports first."""
-
+_SECONDS_TO_BE_ENDED = 5.0  # ranks above 0 wait to report an error, which rank 0 reports first
 _SIGNALS = [s for s in signal.Signals if s.name in ("SIGINT", "SIGTERM", "SIGHUP")]
 
 
 def train(
     *,
     config: ConfigOptions,
-    run: Annotated[Path | None, Option(help="Run directory.", show_default="runs/NAME")] = None,
-    device: Annotated[
-        str | None, Option(help="auto, cpu, cuda[:N] or mps.", show_default="the config's")
-    ] = None,
+    run: Annotated[Path | None, "Run directory.", "runs/NAME"] = None,
+    device: Annotated[str | None, "auto, cpu, cuda[:N] or mps.", "the config's"] = None,
     threads: Threads = None,
     epochs: Annotated[int | None, "Stop after N epochs, instead of the config's."] = None,
     steps: Annotated[int | None, "Stop after N updates, instead of the config's."] = None,
@@ -66,7 +62,7 @@ def train(
     from nmt.training.distributed import Ranks
 
     ranks = Ranks.from_environment()
-    check_processes(processes, ranks)
+    check_processes(processes, ranks.world)
     flags = overrides_of("train", {"device": device, "epochs": epochs, "steps": steps})
     stop = _StopSignal(ranks)
     with stop.one_report():

@@ -31,10 +31,9 @@ def translate(
         list[str] | None, Argument(help="Sentences or texts to translate, each in quotes.")
     ] = None,
     *,
-    file: Annotated[Path | None, Option(help="Text or document; - is stdin.")] = None,
+    file: Annotated[Path | None, "Text or document; - is stdin."] = None,
     format: Annotated[
-        DocumentFormat | None,
-        Option(help="Format of the texts.", show_default="by the ending of --file, or text"),
+        DocumentFormat | None, "Format of the texts.", "by the ending of --file, or text"
     ] = None,
     lines: Annotated[bool, "Read each line as one sentence, and do not split it."] = False,
     models: ModelOptions,

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from nmt.translation.translator import Translator
     from nmt.types import TranslatedHypothesis, Translation
 
-_CHECKED = 1000
-"""The number of first sentences whose language and words are checked."""
+_CHECKED = 1000  # first sentences whose language and words are checked
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from typing import Annotated, Literal
 
 import typer
-from typer import Argument, Option
+from typer import Argument
 
 from nmt.cli.shared.messages import say
 from nmt.cli.shared.options import First, Run
@@ -13,10 +13,7 @@ def show(
     text: Annotated[str | None, Argument(help="Text to split into pieces.")] = None,
     *,
     run: Run = None,
-    side: Annotated[
-        Literal["src", "tgt"] | None,
-        Option(help="Side to show.", show_default="both; with TEXT src"),
-    ] = None,
+    side: Annotated[Literal["src", "tgt"] | None, "Side to show.", "both; with TEXT src"] = None,
     first: First = 20,
 ) -> None:
     """Print vocabulary sizes and first pieces, or the pieces of a text.

@@ -29,8 +29,7 @@ class Command(TyperCommand):
             takes_one = not (parameter.multiple or getattr(parameter, "is_flag", False))
             if times > 1 and takes_one and parameter.param_type_name == "option":
                 ctx.fail(f"{option_name(parameter)}: given {times} times, allowed: once")
-        rest: list[str] = super().parse_args(ctx, args)
-        return rest
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> object:
         """Run the command; --quiet silences its notes.
@@ -41,13 +40,12 @@ class Command(TyperCommand):
         assert self.callback is not None
         raise_interrupts()
         try:
-            quiet = bool(ctx.params.get("quiet"))
-            with without_notes(quiet), guarded_outputs(self.callback, ctx.params):
-                result: object = super().invoke(ctx)
+            notes = without_notes() if ctx.params.get("quiet") else contextlib.nullcontext()
+            with notes, guarded_outputs(self.callback, ctx.params):
+                return super().invoke(ctx)
         except NMTError as error:
             error.args = (with_flags(str(error), flags_of(ctx.find_root().command)),)
             raise
-        return result
 
 
 def path_parameters(callback: Callable[..., object]) -> dict[str, Any]:

@@ -5,28 +5,20 @@ import os
 import signal
 import sys
 from types import FrameType
-from typing import TYPE_CHECKING
 
 from nmt.cli.shared.messages import complain
 from nmt.errors import ConfigError
 
-if TYPE_CHECKING:
-    from nmt.training.distributed import Ranks
-
-_LAUNCHED = "NMT_PROCESSES"
-"""The environment variable that marks a process started by `launch`."""
-
+_LAUNCHED = "NMT_PROCESSES"  # environment variable that marks a process started by `launch`
+_SECONDS_TO_SAVE = 600  # after a signal; a process that is still running is then killed
 _SIGNALS = [s for s in signal.Signals if s.name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")]
 
-_SECONDS_TO_SAVE = 600
-"""Seconds after a signal when a process that is still running is killed."""
 
-
-def check_processes(processes: int, ranks: "Ranks") -> None:
-    """Raise ConfigError if torchrun started this process and `processes` asks for others too."""
-    if processes > 1 and ranks.world > 1 and os.environ.get(_LAUNCHED) != str(processes):
+def check_processes(processes: int, world: int) -> None:
+    """Raise ConfigError if torchrun started `world` processes and `processes` asks for others."""
+    if processes > 1 and world > 1 and os.environ.get(_LAUNCHED) != str(processes):
         raise ConfigError(
-            f"`processes`: got {processes} in one of the {ranks.world} processes that torchrun "
+            f"`processes`: got {processes} in one of the {world} processes that torchrun "
             "has started; leave out `processes`, and set --nproc-per-node of torchrun"
         )
 

@@ -59,11 +59,8 @@ def summary_lines(n_kept: int, dropped: Counter[str]) -> list[str]:
 
 
 @contextlib.contextmanager
-def without_notes(is_wanted: bool) -> Iterator[None]:
-    """If `is_wanted`, silence stderr in this block, except for `complain`."""
-    if not is_wanted:
-        yield
-        return
+def without_notes() -> Iterator[None]:
+    """Silence stderr in this block, except for `complain`."""
     _Streams.stderr = sys.stderr
     try:
         with open(os.devnull, "w", encoding="utf-8") as null, contextlib.redirect_stderr(null):

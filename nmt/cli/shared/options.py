@@ -15,6 +15,7 @@ from typer import Argument, Option
 
 from nmt.errors import ConfigError
 from nmt.names import AttributionMethod
+from nmt.settings.recipes import recipes
 
 if TYPE_CHECKING:
     from nmt.config import RunConfig
@@ -30,24 +31,24 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
     Each command also gets --quiet, and --force if it writes a file; the class Command implements
     both. Example: `def score(source: ..., *, models: ModelOptions)` has --run, --device and so on.
     A text is the help of an option: `per_piece: Annotated[bool, "Divide by the number of pieces."]`
+    A second text is the default that the help shows, such as `the run's`.
     """
     groups: dict[str, Any] = {}
     parameters: dict[str, inspect.Parameter] = {}
     for name, parameter in inspect.signature(function).parameters.items():
-        group: Any = parameter.annotation
-        if isinstance(group, type) and is_dataclass(group):
-            groups[name] = group
-            parameters.update(inspect.signature(group).parameters)
+        if is_dataclass(parameter.annotation):
+            groups[name] = parameter.annotation
+            parameters.update(inspect.signature(groups[name]).parameters)
         else:
             parameters[name] = parameter
     parameters = {name: _as_option(parameter) for name, parameter in parameters.items()}
     keyword = inspect.Parameter.KEYWORD_ONLY
-    is_writer = any(map(_is_written, parameters.values()))
+    infos = [getattr(p.annotation, "__metadata__", (None,))[0] for p in parameters.values()]
+    is_writer = any(info and info.writable and info.file_okay for info in infos)
     flags = {"force": Force, "quiet": Quiet} if is_writer else {"quiet": Quiet}
     extra_flags = [name for name in flags if name not in parameters]
     for name in extra_flags:
-        flag = inspect.Parameter(name, keyword, default=False, annotation=flags[name])
-        parameters[name] = flag
+        parameters[name] = inspect.Parameter(name, keyword, default=False, annotation=flags[name])
 
     @functools.wraps(function)
     def run(**values: Any) -> None:
@@ -64,18 +65,20 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _as_option(parameter: inspect.Parameter) -> inspect.Parameter:
-    """Turn a help text in an annotation into an Option. A bool gets no second flag --no-NAME."""
-    kind, text = parameter.annotation, getattr(parameter.annotation, "__metadata__", (None,))[0]
-    if not isinstance(text, str):
+    """Turn the texts in an annotation into an Option. A bool gets no second flag --no-NAME."""
+    kind = parameter.annotation
+    help, *shown = getattr(kind, "__metadata__", (None,))
+    if not isinstance(help, str):
         return parameter
-    option = Option(f"--{parameter.name.replace('_', '-')}", help=text)
+    flag = f"--{parameter.name.replace('_', '-')}"
+    option = Option(flag, help=help, show_default=shown[0] if shown else True)
     return parameter.replace(annotation=Annotated[kind.__origin__, option])
 
 
-def _is_written(parameter: inspect.Parameter) -> bool:
-    """Return whether a parameter is a file that the command writes. Folders do not count."""
-    option: Any = getattr(parameter.annotation, "__metadata__", (None,))[0]
-    return option is not None and option.writable and option.file_okay
+def out_option(show_default: bool | str = True) -> Any:
+    """Build --out for a file. Command lets it replace an existing file only with --force."""
+    help = "File to write; - is stdout."
+    return Option("--out", "-o", writable=True, help=help, show_default=show_default)
 
 
 def language_option(side: str, show_default: str) -> Any:
@@ -96,38 +99,28 @@ def language_option(side: str, show_default: str) -> Any:
 
 Json = Annotated[bool, Option("--json", help="Print JSON instead of text.")]
 Threads = Annotated[int | None, Option(min=1, help="Threads of torch.", show_default="torch's own")]
-Device = Annotated[str | None, Option(help="auto, cpu, cuda[:N] or mps.", show_default="auto")]
-Checkpoint = Annotated[
-    str | None, Option(help="best, last, step-NNNNNN or a name.", show_default="best")
-]
+Device = Annotated[str | None, "auto, cpu, cuda[:N] or mps.", "auto"]
+Checkpoint = Annotated[str | None, "best, last, step-NNNNNN or a name.", "best"]
 Int8 = Annotated[bool, Option("--int8", help="Multiply in 8-bit integers: faster on a CPU.")]
-OutFile = Annotated[
-    Path | None,
-    Option("--out", "-o", writable=True, help="File to write; - is stdout.", show_default="stdout"),
-]
-"""`writable` marks an output. Command lets it replace an existing file only with --force."""
-Picture = Annotated[Path, Option("--out", "-o", writable=True, help="File to write; - is stdout.")]
+OutFile = Annotated[Path | None, out_option("stdout")]
+Picture = Annotated[Path, out_option()]
 OutFolder = Annotated[
     Path, Option("--out", "-o", file_okay=False, writable=True, help="Folder to write.")
 ]
 Data = Annotated[Path, Option(envvar="NMT_DATA", help="Folder of named corpora.")]
-SourceFile = Annotated[Path | None, Option(help="Source text, one sentence a line; - is stdin.")]
+SourceFile = Annotated[Path | None, "Source text, one sentence a line; - is stdin."]
+Split = Annotated[str | None, "Split of the run's data: test, valid, train or another."]
 GlossaryFile = Annotated[
     Path | None,
     "Terms: lines of source, tab, target; | separates forms; no target: copy.",
 ]
 Run = Annotated[
-    Path | None,
-    Option(
-        help="Run directory, packed run or built-in model.", show_default="the newest with a model"
-    ),
+    Path | None, "Run directory, packed run or built-in model.", "the newest with a model"
 ]
 Runs = Annotated[
     list[Path] | None,
-    Option(
-        help="Run directory, packed run or built-in model; may be repeated.",
-        show_default="the newest with a model",
-    ),
+    "Run directory, packed run or built-in model; may be repeated.",
+    "the newest with a model",
 ]
 MaxRatio = Annotated[
     float, Option(min=0, help="Maximum length ratio, with 10 characters of slack; 0: no limit.")
@@ -138,16 +131,16 @@ NBest = Annotated[
 ]
 
 
-def split_option(default: str | None) -> object:
-    """Build the option --split. The help shows `default`, or no default for None."""
-    help = "Split of the run's data: test, valid, train or another."
-    return Option(help=help, show_default=default or False)
-
-
 def set_option(what: str, example: str) -> Any:
     """Build the option --set for the keys of `what`, with an example. It parses Overrides."""
+
+    def override(text: str) -> "Override":
+        from nmt.settings.config_file import Override  # pydantic takes a while to import
+
+        return Override.parse(text, f"--set {text}")
+
     help = f"Set {what}, as in {example}; may be repeated."
-    return Option("--set", metavar="KEY=VALUE", help=help, parser=_override)
+    return Option("--set", metavar="KEY=VALUE", help=help, parser=override)
 
 
 def numbers_option(help: str, show_default: str) -> Any:
@@ -160,12 +153,6 @@ def numbers_option(help: str, show_default: str) -> Any:
             raise typer.BadParameter(f"got {text}, allowed: numbers between commas") from None
 
     return Option(help=help, show_default=show_default, metavar="X,X", parser=numbers)
-
-
-def _override(text: str) -> "Override":
-    from nmt.settings.config_file import Override  # pydantic takes a while to import
-
-    return Override.parse(text, f"--set {text}")
 
 
 Method = Annotated[
@@ -199,8 +186,6 @@ class ConfigOptions:
         """The file or recipe. Raises ConfigError if none is given, or two different ones."""
         path = _one("--config", self.config_argument, self.config)
         if path is None:
-            from nmt.settings.recipes import recipes
-
             names = ", ".join(name for name in recipes() if "/" not in name)
             raise ConfigError(
                 "--config is missing: give a YAML file, or the name of a recipe that comes with "

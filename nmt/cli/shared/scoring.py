@@ -5,10 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Option
-
 from nmt.cli.shared.messages import print_language_notes, say
-from nmt.cli.shared.options import language_option, split_option
+from nmt.cli.shared.options import Split, language_option
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -34,7 +32,7 @@ class ScoreOptions:
     comet: Annotated[
         Path | None, "Checkpoint for --metric comet, loaded by the package unbabel-comet."
     ] = None
-    split: Annotated[str | None, split_option("test")] = None
+    split: Annotated[Split, "test"] = None
     src: Annotated[
         Path | None, "Source text, one sentence a line, or without --ref a file with both sides."
     ] = None
@@ -46,10 +44,8 @@ class ScoreOptions:
     ] = None
     tokenize: Annotated[
         str | None,
-        Option(
-            help="BLEU's tokenisation: 13a, intl, char, none, zh, ja-mecab or ko-mecab.",
-            show_default="the run's, or by language",
-        ),
+        "BLEU's tokenisation: 13a, intl, char, none, zh, ja-mecab or ko-mecab.",
+        "the run's, or by language",
     ] = None
     as_is: Annotated[bool, "Score texts as they are, without adapting their typography."] = False
 

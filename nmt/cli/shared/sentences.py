@@ -5,16 +5,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import typer
 
-from nmt.errors import DataError
+from nmt.corpora.text_files import Text, open_text
+from nmt.errors import ConfigError, DataError
 from nmt.storage.atomic import encode_utf8
 from nmt.storage.output import STDIN_OR_STDOUT, atomic_output, write_lines
-
-if TYPE_CHECKING:
-    from nmt.corpora.text_files import Text
 
 _Item = TypeVar("_Item")
 
@@ -41,10 +39,8 @@ def file_content(path: Path) -> str:
         return text.content()
 
 
-def _opened(path: Path) -> AbstractContextManager["Text"]:
+def _opened(path: Path) -> AbstractContextManager[Text]:
     """Open a file, decompressed, or stdin (`-`). Raises DataError if it cannot be read."""
-    from nmt.corpora.text_files import Text, open_text
-
     if path != STDIN_OR_STDOUT:
         return open_text(path)
     stdin = sys.stdin.buffer
@@ -55,8 +51,10 @@ def _opened(path: Path) -> AbstractContextManager["Text"]:
 def pair_chunks(source: Path, target: Path, size: int) -> Iterator[tuple[list[str], list[str]]]:
     """Yield the lines of a text and of its translation, up to `size` at a time.
 
-    Raises DataError if the two differ in length.
+    Raises ConfigError if both are stdin, and DataError if the two differ in length.
     """
+    if source == target == STDIN_OR_STDOUT:
+        raise ConfigError("got - twice, allowed: stdin for one of the two texts")
     pairs = _sentence_pairs(source, target)
     while chunk := list(islice(pairs, size)):
         yield [text for text, _ in chunk], [translation for _, translation in chunk]

@@ -1,24 +1,24 @@
 """Readers of sentence pairs, one module per format.
 
-To add a format, implement the interface in base.py, and add a reader to READERS.
+To add a format, write a function that streams its pairs, and add a Reader (base.py) to READERS.
 """
 
 from pathlib import Path
 
 from nmt.corpora.readers.base import PairFile as PairFile
 from nmt.corpora.readers.base import Reader
-from nmt.corpora.readers.parquet import ParquetReader
-from nmt.corpora.readers.po import PoReader
-from nmt.corpora.readers.records import CsvReader, JsonLinesReader, TsvReader
-from nmt.corpora.readers.tmx import TmxReader
+from nmt.corpora.readers.parquet import stream_parquet
+from nmt.corpora.readers.po import stream_po
+from nmt.corpora.readers.records import stream_csv, stream_json_lines, stream_tsv
+from nmt.corpora.readers.tmx import stream_tmx
 
-READERS: tuple[Reader, ...] = (
-    ParquetReader(),
-    CsvReader(),
-    JsonLinesReader(),
-    TmxReader(),
-    PoReader(),
-    TsvReader(),
+READERS = (
+    Reader((".parquet",), stream_parquet),
+    Reader((".csv",), stream_csv),
+    Reader((".jsonl", ".ndjson", ".json"), stream_json_lines),
+    Reader((".tmx",), stream_tmx),
+    Reader((".po",), stream_po),
+    Reader((".tsv",), stream_tsv),
 )
 """The readers of all formats. The last one reads files with any other name."""
 
@@ -26,8 +26,7 @@ READERS: tuple[Reader, ...] = (
 def reader_of(path: Path) -> Reader:
     """Return the reader for the suffix of a file name, which may be followed by `.gz`."""
     name = path.name.lower().removesuffix(".gz")
-    readers = (reader for reader in READERS if name.endswith(reader.suffixes))
-    return next(readers, READERS[-1])
+    return next((reader for reader in READERS if name.endswith(reader.suffixes)), READERS[-1])
 
 
 def is_text(path: Path) -> bool:

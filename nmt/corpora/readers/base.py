@@ -1,10 +1,9 @@
 """The interface of readers of sentence pairs, and the columns and rows that they share."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from nmt.corpora.languages import find_sides
 from nmt.corpora.text_files import MAX_LINE_BYTES
@@ -40,19 +39,17 @@ class PairFile:
         return columns
 
 
-@runtime_checkable
-class Reader(Protocol):
-    """A reader of sentence pairs from a file format in which one file has both sides."""
+@dataclass(frozen=True)
+class Reader:
+    """A reader of sentence pairs from a file format in which one file has both sides.
 
-    @property
-    def suffixes(self) -> tuple[str, ...]:
-        """The suffixes of file names in the format, in lower case."""
+    `suffixes` are the suffixes of file names in the format, in lower case. `stream` yields the
+    pairs in order, in constant memory. It raises DataError, with file and line or row, once it
+    reaches a fault or the size limit.
+    """
 
-    def stream(self, file: PairFile) -> Iterator[SentencePair]:
-        """Yield the pairs in order, in constant memory.
-
-        Raises DataError, with file and line or row, once it reaches a fault or the size limit.
-        """
+    suffixes: tuple[str, ...]
+    stream: Callable[[PairFile], Iterator[SentencePair]]
 
 
 def join_lines(text: str) -> str:

@@ -16,31 +16,27 @@ _BATCH_ROWS = 16  # a row may be as long as a page; larger batches are hardly fa
 _PAIR_BYTES = 32  # added to a pair's text: empty texts take almost no space in a file
 
 
-class ParquetReader:
-    """Reader of two text columns. `translation.en` is the field `en` of the column `translation`.
+def stream_parquet(file: PairFile) -> Iterator[SentencePair]:
+    """Yield pairs of text columns. `translation.en` is the field `en` of the column `translation`.
 
     By default, the columns have the names of the languages, or are fields of a column
     `translation`, as in data sets of Hugging Face.
     """
-
-    suffixes = (".parquet",)
-
-    def stream(self, file: PairFile) -> Iterator[SentencePair]:
-        try:
-            import pyarrow
-            from pyarrow import parquet
-        except ImportError:
-            install = pip_install("parquet")
-            raise DataError(f"{file.path}: requires the package pyarrow: {install}") from None
-        try:
-            with parquet.ParquetFile(file.path) as reader:
-                names = _columns(file, reader.metadata)
-                batches = reader.iter_batches(_BATCH_ROWS, columns=names)
-                tables = (pyarrow.Table.from_batches([batch]).flatten() for batch in batches)
-                yield from _pairs(file, tables, names)
-        except (pyarrow.ArrowException, KeyError, OSError, ValueError) as error:
-            reason = str(error).split("\n")[0]
-            raise DataError(f"{file.path}: cannot be read as parquet: {reason}") from None
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        install = pip_install("parquet")
+        raise DataError(f"{file.path}: requires the package pyarrow: {install}") from None
+    try:
+        with parquet.ParquetFile(file.path) as reader:
+            names = _columns(file, reader.metadata)
+            batches = reader.iter_batches(_BATCH_ROWS, columns=names)
+            tables = (pyarrow.Table.from_batches([batch]).flatten() for batch in batches)
+            yield from _pairs(file, tables, names)
+    except (pyarrow.ArrowException, KeyError, OSError, ValueError) as error:
+        reason = str(error).split("\n")[0]
+        raise DataError(f"{file.path}: cannot be read as parquet: {reason}") from None
 
 
 def _pairs(file: PairFile, tables: Iterable[Any], names: list[str]) -> Iterator[SentencePair]:

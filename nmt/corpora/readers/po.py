@@ -15,33 +15,29 @@ _MAX_LINES = 1000  # largest number of lines of a string or comment: polib takes
 _KEYWORD = re.compile(r"(#[~|]\s*)?msg")
 
 
-class PoReader:
-    """Reader of translated messages with their plurals, except fuzzy and obsolete messages.
+def stream_po(file: PairFile) -> Iterator[SentencePair]:
+    """Yield pairs of translated messages with their plurals, except fuzzy and obsolete messages.
 
     The header `Language` tells which side the translations are. Without it, they are the target.
     """
-
-    suffixes = (".po",)
-
-    def stream(self, file: PairFile) -> Iterator[SentencePair]:
-        src, tgt = file.languages
-        with open_text(file.path, file.max_bytes) as text:
-            content = text.content()
-        try:
-            catalogue = parse_catalogue(content)
-        except (ConfigError, DataError) as error:
-            raise DataError(f"{text.name}: {error}") from None
-        language = catalogue.metadata.get("Language") or tgt
-        side = find_language((tgt, src), language)
-        if side is None or file.columns is not None:
-            got = "columns" if file.columns else f"the language {language[:40]!a}"
-            raise DataError(f"{text.name}: got {got}, allowed: {src} or {tgt}, without columns")
-        for entry in catalogue:
-            for _, *texts in () if entry.fuzzy or entry.obsolete else forms_of(entry):
-                if all(texts):
-                    message, translation = map(join_lines, texts)
-                    sides = (message, translation) if side == tgt else (translation, message)
-                    yield SentencePair(*sides)
+    src, tgt = file.languages
+    with open_text(file.path, file.max_bytes) as text:
+        content = text.content()
+    try:
+        catalogue = parse_catalogue(content)
+    except (ConfigError, DataError) as error:
+        raise DataError(f"{text.name}: {error}") from None
+    language = catalogue.metadata.get("Language") or tgt
+    side = find_language((tgt, src), language)
+    if side is None or file.columns is not None:
+        got = "columns" if file.columns else f"the language {language[:40]!a}"
+        raise DataError(f"{text.name}: got {got}, allowed: {src} or {tgt}, without columns")
+    for entry in catalogue:
+        for _, *texts in () if entry.fuzzy or entry.obsolete else forms_of(entry):
+            if all(texts):
+                message, translation = map(join_lines, texts)
+                sides = (message, translation) if side == tgt else (translation, message)
+                yield SentencePair(*sides)
 
 
 class _Lines(str):

@@ -14,29 +14,25 @@ _MAX_UNIT_BYTES = 4 << 20  # largest number of bytes without the end of a transl
 _MAX_DEPTH = 50  # largest number of nested elements, since expat keeps open ones in memory
 
 
-class TmxReader:
-    """Reader of translation units that have both languages, or both language tags in `columns`.
+def stream_tmx(file: PairFile) -> Iterator[SentencePair]:
+    """Yield pairs of units that have both languages, or both language tags in `columns`.
 
     If several segments fit, the one with an equal language tag is read, or else the first. The
     content of inline elements is read as text.
     """
-
-    suffixes = (".tmx",)
-
-    def stream(self, file: PairFile) -> Iterator[SentencePair]:
-        tags: dict[str, None] = {}
-        has_pairs = False
-        with open_text(file.path, file.max_bytes) as text:
-            parser = _UnitParser(text.name)
-            for unit in chain.from_iterable(map(parser.parse, chain(text.chunks(), (b"",)))):
-                sides = find_sides(tuple(unit), file.columns or file.languages)
-                if sides is not None:
-                    has_pairs = True
-                    yield SentencePair(*map(unit.__getitem__, sides))
-                elif len(tags) < 12:
-                    tags.update(dict.fromkeys(unit))
-            if not has_pairs:
-                file.find_columns(list(tags), text.name)
+    tags: dict[str, None] = {}
+    has_pairs = False
+    with open_text(file.path, file.max_bytes) as text:
+        parser = _UnitParser(text.name)
+        for unit in chain.from_iterable(map(parser.parse, chain(text.chunks(), (b"",)))):
+            sides = find_sides(tuple(unit), file.columns or file.languages)
+            if sides is not None:
+                has_pairs = True
+                yield SentencePair(*map(unit.__getitem__, sides))
+            elif len(tags) < 12:
+                tags.update(dict.fromkeys(unit))
+        if not has_pairs:
+            file.find_columns(list(tags), text.name)
 
 
 class _UnitParser:

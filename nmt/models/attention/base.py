@@ -24,7 +24,7 @@ from nmt.models.attention.weighting import (
     Weighting,
 )
 from nmt.models.base import AuxiliaryLoss, BatchFirst, Memory
-from nmt.models.beams import Beams, select_or_all, select_sentences
+from nmt.models.beams import Beams, select_sentences
 from nmt.models.shapes import Annotations, Contexts, HeadScores, Keys, Mask, Queries, Scores, Values
 from nmt.ops import Operations
 from nmt.ops.backend import BackendName, operations
@@ -55,25 +55,23 @@ class AttentionState(BatchFirst):
     def select(self, rows: Int[Tensor, " N"]) -> "AttentionState":
         """Select rows, and the sentences that they read; see select_sentences."""
         beams, indices = select_sentences(self.beams, len(self.keep), rows)
+        state = self if indices is None else self._select_sentences(indices)
         by_row = (self.past, self.soft, self.override)
         past, soft, override = (x if x is None else x.index_select(0, rows) for x in by_row)
-        by_sentence = (self.keys, self.values, self.keep)
-        keys, values, keep = (select_or_all(x, indices) for x in by_sentence)
         queries = self.queries.index_select(0, rows)
-        return AttentionState(keys, values, keep, queries, past, soft, beams, override)
+        memory = (state.keys, state.values, state.keep)
+        return AttentionState(*memory, queries, past, soft, beams, override)
 
     def expand_rows(self) -> "AttentionState":
         """Return an equal state in which each row has its own copy of its sentence."""
         if self.beams is None:
             return self
-        sentences = self.beams.sentences
-        return replace(
-            self,
-            keys=self.keys.index_select(0, sentences),
-            values=self.values.index_select(0, sentences),
-            keep=self.keep.index_select(0, sentences),
-            beams=None,
-        )
+        return replace(self._select_sentences(self.beams.sentences), beams=None)
+
+    def _select_sentences(self, indices: Int[Tensor, " N"]) -> "AttentionState":
+        by_sentence = (self.keys, self.values, self.keep)
+        keys, values, keep = (x.index_select(0, indices) for x in by_sentence)
+        return replace(self, keys=keys, values=values, keep=keep)
 
 
 @dataclass(frozen=True)
@@ -183,9 +181,7 @@ class Attention(nn.Module, abc.ABC):
             keep = keys.new_ones(keys.shape[:2], dtype=torch.bool)
         return self(query, self._state(keys, values, keep))
 
-    def _state(
-        self, annotations: Float[Tensor, "B S A"], values: Values, keep: Mask
-    ) -> AttentionState:
+    def _state(self, annotations: Annotations, values: Values, keep: Mask) -> AttentionState:
         return AttentionState(
             keys=self.project(annotations),
             values=self.project_values(values),
@@ -260,11 +256,7 @@ class Attention(nn.Module, abc.ABC):
         return scores.unsqueeze(1) if scores.dim() == 3 else scores
 
     def _attend_in_window(
-        self,
-        window: Window,
-        query: Queries,
-        keys: Keys,
-        state: AttentionState,
+        self, window: Window, query: Queries, keys: Keys, state: AttentionState
     ) -> tuple[Contexts, HeadScores, SampleStatistics | None]:
         """Attend from each query to its own W positions; each query becomes a row, R = B Q."""
         n_rows, n_queries, width = window.positions.shape

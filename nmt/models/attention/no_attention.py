@@ -11,7 +11,6 @@ from nmt.models.attention.weighting import Weighting, WeightingOutput, masked_ar
 from nmt.models.base import Memory
 from nmt.models.shapes import HeadScores, Keys, Mask, Queries, Scores
 from nmt.ops.backend import BackendName
-from nmt.ops.masks import broadcastable_keep
 from nmt.settings.base import Config, Conflict
 
 
@@ -53,4 +52,4 @@ class NoAttention(Attention):
 
 class _LargestWeighting(Weighting):
     def forward(self, scores: HeadScores, keep: Mask) -> WeightingOutput:
-        return WeightingOutput(masked_argmax_one_hot(scores, broadcastable_keep(keep, scores)))
+        return WeightingOutput(masked_argmax_one_hot(scores, keep))

@@ -114,17 +114,18 @@ class SparsemaxWeighting(Weighting):
     """weights = argmin_p ||p - scores||^2 over the simplex (arXiv 1602.02068, algorithm 1)."""
 
     def forward(self, scores: HeadScores, keep: Mask) -> WeightingOutput:
-        return WeightingOutput(masked_sparsemax(scores, broadcastable_keep(keep, scores)))
+        return WeightingOutput(masked_sparsemax(scores, keep))
 
 
 def masked_sparsemax(
-    scores: Float[Tensor, "*L S"], keep: Bool[Tensor, "*#L S"]
-) -> Float[Tensor, "*L S"]:
+    scores: Float[Tensor, "B *L S"], keep: Bool[Tensor, "B *_ S"]
+) -> Float[Tensor, "B *L S"]:
     """Return p = max(scores - tau, 0), with tau such that p sums to 1 over the kept positions.
 
     Only scores within 1 of the largest can get weight. Lower scores are clamped to the largest
     minus 2, which avoids infinities without changing p. The computation is in fp32 or fp64.
     """
+    keep = broadcastable_keep(keep, scores)
     dtype = torch.promote_types(scores.dtype, torch.float32)
     z = scores.to(dtype).masked_fill(~keep, torch.finfo(dtype).min)
     z = z - z.amax(dim=-1, keepdim=True)
@@ -184,12 +185,11 @@ class HardWeighting(Weighting):
 
     def forward(self, scores: HeadScores, keep: Mask) -> WeightingOutput:
         """Return one-hot weights. They have no gradient; the auxiliary loss provides one."""
-        mask = broadcastable_keep(keep, scores)
         if not self.training:
-            return WeightingOutput(masked_argmax_one_hot(scores, mask))
+            return WeightingOutput(masked_argmax_one_hot(scores, keep))
         soft = softmax_over_kept(scores, keep)
         log_soft = soft.clamp(min=torch.finfo(soft.dtype).tiny).log()
-        hard = masked_argmax_one_hot(log_soft + gumbel_like(scores), mask)
+        hard = masked_argmax_one_hot(log_soft + gumbel_like(scores), keep)
         log_probs = (hard * log_soft).sum(dim=-1).sum(dim=1)
         entropies = -(soft * log_soft).sum(dim=-1).sum(dim=1)
         return WeightingOutput(hard, SampleStatistics(log_probs, entropies), soft)
@@ -285,19 +285,19 @@ class HardGumbelWeighting(Weighting):
         self.temperature = temperature
 
     def forward(self, scores: HeadScores, keep: Mask) -> WeightingOutput:
-        mask = broadcastable_keep(keep, scores)
         if not self.training:
-            return WeightingOutput(masked_argmax_one_hot(scores, mask))
+            return WeightingOutput(masked_argmax_one_hot(scores, keep))
         noisy = (scores + gumbel_like(scores)) / self.temperature
         soft = softmax_over_kept(noisy, keep)
-        hard = masked_argmax_one_hot(noisy, mask)
+        hard = masked_argmax_one_hot(noisy, keep)
         return WeightingOutput(hard + soft - soft.detach())
 
 
 def masked_argmax_one_hot(
-    scores: Float[Tensor, "*L S"], keep: Bool[Tensor, "*#L S"]
-) -> Float[Tensor, "*L S"]:
+    scores: Float[Tensor, "B *L S"], keep: Bool[Tensor, "B *_ S"]
+) -> Float[Tensor, "B *L S"]:
     """Return 1 at the largest kept score (the first, if several are equal) and 0 elsewhere."""
+    keep = broadcastable_keep(keep, scores)
     kept_scores = scores.masked_fill(~keep, torch.finfo(scores.dtype).min)
     best = kept_scores.argmax(dim=-1, keepdim=True)
     return torch.zeros_like(scores).scatter(-1, best, 1.0) * keep

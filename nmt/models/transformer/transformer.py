@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from nmt.models.base import DecoderOutput, Memory, Seq2Seq, State, StepOutput, mean_annotation
-from nmt.models.beams import Beams, select_or_all, select_sentences
+from nmt.models.beams import Beams, select_sentences
 from nmt.models.transformer.layer_config import LayerConfig
 from nmt.models.transformer.layers import (
     CrossAttentionInputs,
@@ -95,13 +95,13 @@ class TransformerState(State):
     def select(self, rows: Int[Tensor, " R"]) -> "TransformerState":
         """Select rows, and the sources that they read; see select_sentences."""
         beams, indices = select_sentences(self.beams, len(self.keep), rows)
-        sources = [layer.source for layer in self.layers]
+        sources, keep = [layer.source for layer in self.layers], self.keep
         if indices is not None:
             sources = [source.select(indices) for source in sources]
+            keep = keep.index_select(0, indices)
         targets = [layer.target.select(rows) for layer in self.layers]
         layers = tuple(map(LayerCache, targets, sources))
         override = None if self.override is None else self.override.index_select(0, rows)
-        keep = select_or_all(self.keep, indices)
         return TransformerState(layers, keep, self.length, beams, override)
 
 
