@@ -14,6 +14,7 @@ from nmt.text.normalisation import compose_unicode
 from nmt.text.placeholders import PLACEHOLDERS, TAG
 from nmt.text.tokenizer import Tokenizer, Tokenizers
 from nmt.text.vocabulary import RESERVED, UNK_ID
+from nmt.translation.word_alignment import UNSPACED
 
 TextFormat = Literal["text", "html", "markdown", "srt"]
 Escapes = dict[int, str]
@@ -216,10 +217,6 @@ _LEXEMES: dict[TextFormat, re.Pattern[str]] = {
 _REFERENCE = r"&(?:#\d{1,7}|#[xX][\da-fA-F]{1,6}|[A-Za-z]\w{1,31})(?:;|(?!\w))"
 _ENTITY = re.compile(_REFERENCE)
 _ESCAPED = {"html": _ENTITY, "markdown": re.compile(f"{_REFERENCE}|{_ESCAPE}")}
-
-
-UNSPACED = r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-"""The characters of Chinese and Japanese, which have no spaces between words."""
 
 _LETTER = rf"[^\W_{UNSPACED}]"
 

@@ -5,7 +5,6 @@ source. A single tag or placeholder stands beside the translation of its neighbo
 appears exactly once and is nested as in the source, whatever the attention.
 """
 
-import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from itertools import pairwise
@@ -13,27 +12,19 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from nmt.documents.markup import UNSPACED, Escapes, Mark, MarkedText
-from nmt.text.normalisation import has_typography
-from nmt.text.placeholders import PLACEHOLDERS
+from nmt.documents.markup import Escapes, Mark, MarkedText
 from nmt.text.tokenizer import Tokenizers
-from nmt.text.word_pieces import word_pieces
-from nmt.translation.words import merge_words
+from nmt.translation.word_alignment import (
+    Weights,
+    Word,
+    balanced,
+    best_range,
+    word_weights,
+    words_of,
+)
 from nmt.types import Translation
 
 Ranges = dict[Mark, tuple[int, int]]
-Weights = npt.NDArray[np.floating]
-Word = re.Match[str]  # its last group is `placeholder`, `word`, or None for a punctuation mark
-
-_LETTER = r"[^\s\d!-/:-@\[-`{-~\u00a1-\u00b4\u00b6-\u00bf\u2010-\u205f\u3000-\u303f\uff01-\uff0f]"
-_WORD = (
-    rf"[{UNSPACED}]"  # each character is a word
-    rf"|\d+(?:[.,:]\d+)*|{_LETTER}+(?:['’-]{_LETTER}+)*"
-)
-_WORDS = [
-    re.compile(rf"(?P<placeholder>{PLACEHOLDERS})|(?P<word>{elided}{_WORD})|\S")
-    for elided in ("", rf"(?:{_LETTER}{{1,2}}|{_LETTER}{{0,8}}qu)['’](?={_LETTER})|")  # l' in l'eau
-]
 
 
 def restore_markup(
@@ -48,20 +39,11 @@ def restore_markup(
     output = translation.hypotheses[: rank + 1][-1:]
     sources = words_of(marked.text, tokenizers.src.lang)
     targets = words_of(output[0].text if output else "", tokenizers.tgt.lang)
-    weights = np.zeros((len(targets), len(sources)))
+    weights: Weights = np.zeros((len(targets), len(sources)))
     if marked.root.children and targets:
-        source, target = translation.source, output[0].target
-        rows = word_pieces([word[0] for word in targets], target, tokenizers.tgt).shares
-        columns = word_pieces([word[0] for word in sources], source, tokenizers.src).shares
-        attention = output[0].hypothesis.attention[: len(target.ids), : len(source.ids)]
-        weights[:] = merge_words(attention, rows, columns)
+        weights = word_weights(sources, targets, translation.source, output[0], tokenizers)
     before, after = marked.source.split(marked.source.strip(), 1)
     return before + place(marked, sources, targets, weights) + after
-
-
-def words_of(text: str, lang: str) -> list[Word]:
-    """Split a text into words, placeholders and punctuation marks."""
-    return list(_WORDS[has_typography(lang)].finditer(text))
 
 
 def place(marked: MarkedText, sources: list[Word], targets: list[Word], weights: Weights) -> str:
@@ -75,7 +57,7 @@ def place(marked: MarkedText, sources: list[Word], targets: list[Word], weights:
     wrong = {text for text in expected | copies if copies[text] != expected[text]}
     rows = [row for row, word in enumerate(targets) if word[0] not in wrong]
     targets = [targets[row] for row in rows]
-    alignment = _Alignment(sources, targets, _balanced(weights[rows]))
+    alignment = _Alignment(sources, targets, balanced(weights[rows]))
     gaps: list[list[Mark]] = [[] for _ in range(len(rows) + 1)]
     ranges, stack = {marked.root: (0, len(rows))}, [marked.root]
     while stack:
@@ -90,21 +72,6 @@ def place(marked: MarkedText, sources: list[Word], targets: list[Word], weights:
     del gaps[0][0], gaps[-1][-1]  # the root and its closing mark
     pairs = pairwise([None, *targets, None])
     return "".join(_gap(*pair, gap, marked.escapes) for gap, pair in zip(gaps, pairs, strict=True))
-
-
-def _balanced(weights: Weights) -> Weights:
-    """Return attention weights with rows of sum 1 and columns of about equal sums.
-
-    An article that attends to its noun is then not mistaken for the noun. Words at the same
-    relative position get a little weight, which decides if the attention is uniform.
-    """
-    n_targets, n_sources = weights.shape
-    places = np.arange(n_sources + 1) * n_targets / n_sources - np.arange(n_targets)[:, None]
-    weights = np.nan_to_num(weights, posinf=1).clip(0, 1) + np.diff(places.clip(0, 1)) / 1000
-    for _ in range(3):
-        weights /= weights.sum(axis=0)
-        weights /= weights.sum(axis=1, keepdims=True)
-    return weights
 
 
 class _Alignment:
@@ -162,18 +129,9 @@ class _Alignment:
         return start, bisect_left(self._starts, mark.closing.place) if mark.closing else start
 
     def _fit(self, i: int, j: int, start: int, is_free: npt.NDArray[np.bool_]) -> tuple[int, int]:
-        """Return the free range of target words with the greatest sum of (weight on i to j) - 1/2.
-
-        If no sum is positive, the range is the word of greatest weight, or empty if that is <= 0.1.
-        """
+        """Return the free range of target words that fits source words i to j best."""
         sums = self._sums[start : start + len(is_free)]
-        weights = np.where(is_free, sums[:, j] - sums[:, i], -len(is_free))
-        totals = np.append(0, (weights - 0.5).cumsum())
-        gains = totals - np.minimum.accumulate(totals)
-        b, best = int(gains.argmax()), int(weights.argmax())
-        if gains[b] > 0:
-            return b - int(totals[b::-1].argmin()), b
-        return best, best + int(weights[best] > 0.1)
+        return best_range(np.where(is_free, sums[:, j] - sums[:, i], -len(is_free)))
 
 
 def _gap(left: Word | None, right: Word | None, marks: list[Mark], escapes: Escapes) -> str:

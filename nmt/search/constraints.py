@@ -31,6 +31,9 @@ class Constraint:
     attention: Mapping[int, Float32[np.ndarray, "N S"]] = field(default_factory=dict)
     words: WordConstraints = NO_WORDS
 
+    def __bool__(self) -> bool:
+        return bool(self.prefix or self.attention or self.words)
+
     @property
     def n_pieces(self) -> int:
         """The number of pieces of the prefix and of the required words, plus 1 for eos."""

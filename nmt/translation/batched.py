@@ -12,13 +12,14 @@ from torch import Tensor
 from nmt.batches.batching import pad_ids
 from nmt.models.base import Seq2Seq
 from nmt.search.constraints import Constraint
+from nmt.search.forced import force_decode
 from nmt.search.search import search
 from nmt.search.search_config import SearchConfig
-from nmt.text.tokenizer import Tokenizers
+from nmt.text.tokenizer import Tokenizer, Tokenizers
 from nmt.text.vocabulary import EOS_ID
 from nmt.translation.minimum_risk import expected_utilities, minimum_risk
 from nmt.translation.parallel import CheckCancelled, n_workers, parallel_map
-from nmt.types import Encoded, Hypothesis
+from nmt.types import Encoded, Hypothesis, TranslatedHypothesis
 
 Padded = tuple[Int[Tensor, "B S"], Int[Tensor, " B"]]  # ids of B sources and lengths, with eos
 
@@ -107,6 +108,21 @@ class BatchedModel:
         utilities = expected_utilities(texts, config.mbr.utility, tgt.lang)
         return minimum_risk(candidates, texts, utilities)[: config.n_best]
 
+    def force(
+        self,
+        sources: Sequence[Encoded],
+        tgt_ids: Sequence[Sequence[int]],
+        config: SearchConfig,
+        with_heads: bool = False,
+    ) -> Iterator[tuple[int, Hypothesis]]:
+        """Yield the index and the hypothesis (forced decoding) of each pair with a source."""
+
+        def read(inputs: Padded, ids: Sequence[Sequence[int]]) -> list[Hypothesis]:
+            return force_decode(self.model, *inputs, ids, config.length_penalty, with_heads)
+
+        for i, hypothesis in self.map_pairs(sources, tgt_ids, config.batch_size, read, with_heads):
+            yield i, self.switch_order(hypothesis)
+
     def map_pairs(
         self,
         sources: Sequence[Encoded],
@@ -135,6 +151,11 @@ class BatchedModel:
         rows = [(*source.ids, EOS_ID) for source in sources]
         lengths = torch.tensor([len(row) for row in rows], device=self.device)
         return pad_ids(rows).to(self.device), lengths
+
+
+def with_text(hypothesis: Hypothesis, tokenizer: Tokenizer) -> TranslatedHypothesis:
+    ids = without_eos(hypothesis)
+    return TranslatedHypothesis(tokenizer.decode(ids), tokenizer.encoded_from_ids(ids), hypothesis)
 
 
 def without_eos(hypothesis: Hypothesis) -> tuple[int, ...]:

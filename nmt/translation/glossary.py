@@ -1,10 +1,11 @@
 """Glossaries: terms of the source language, and how translations must write them.
 
-A term becomes a required word of a search (search/words.py), of which one of several forms must
-occur (a disjunctive constraint). Only texts whose translation lacks a term are searched again, so
-that the others keep the best translation.
+A term that a translation lacks is put in the place that attention gives (term_placement.py).
+Without such a place it becomes a required word of a second search (search/words.py), of which one
+of several forms must occur (a disjunctive constraint). Other texts keep the best translation.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -20,6 +21,7 @@ from nmt.text.normalisation import normalise
 from nmt.text.numbers import number_forms
 from nmt.text.tokenizer import Tokenizers
 from nmt.text.word_tokenizer import letter_words
+from nmt.translation.batched import without_eos
 from nmt.translation.constraint import word_of
 from nmt.types import FilePath, Hypothesis
 
@@ -30,11 +32,15 @@ MAX_CHARACTERS = 200
 class Term(NamedTuple):
     """A term as it is written in a text, and its translations, one of which is required.
 
-    `words` is empty if the term is to be copied but the vocabulary cannot write it.
+    `words` has the `forms` in lower case also with a capital. It is empty if the term is to be
+    copied but the vocabulary cannot write it. `spans` are the bounds of all its occurrences in the
+    normalised text.
     """
 
     source: str
     words: tuple[Word, ...]
+    forms: tuple[str, ...] = ()
+    spans: tuple[tuple[int, int], ...] = ()
 
 
 class Glossary:
@@ -114,7 +120,9 @@ class Glossary:
             if all(is_free[i:j]):
                 is_free[i:j] = [False] * (j - i)
                 forms = targets or (source,)
-                terms.setdefault(forms, Term(source, self._words(forms)))
+                term = terms.setdefault(forms, Term(source, self._words(forms), forms))
+                span = spans[i][0], spans[j - 1][1]
+                terms[forms] = term._replace(spans=(*term.spans, span))
         return list(terms.values())
 
     def _words(self, forms: Sequence[str]) -> tuple[Word, ...]:
@@ -127,10 +135,23 @@ class Glossary:
                 words.append(word)
         return tuple(words)
 
-    def missed(self, terms: Sequence[Term], hypothesis: Hypothesis) -> list[Term]:
-        """Return the `terms` that do not occur in a translation."""
-        ids = hypothesis.ids[::-1] if self._tokenizers.reverse_target else hypothesis.ids
-        return [term for term in terms if not any(word.occurs_in(ids) for word in term.words)]
+
+def missed_terms(
+    terms: Sequence[Term], hypothesis: Hypothesis, tokenizers: Tokenizers
+) -> list[Term]:
+    """Return the `terms` that do not occur in a translation."""
+    order = -1 if tokenizers.reverse_target else 1
+    ids, tgt = hypothesis.ids[::order], tokenizers.tgt
+    missed = [term for term in terms if not any(word.occurs_in(ids) for word in term.words)]
+    if not any(term.forms and term.words for term in missed):
+        return missed
+    # After an apostrophe, a capital has no mark of case, so the pieces differ: qu'Anne.
+    text = normalise(tgt.decode(without_eos(hypothesis)), tgt.lang)
+    return [term for term in missed if not (term.words and _is_in(text, term.forms))]
+
+
+def _is_in(text: str, forms: Sequence[str]) -> bool:
+    return any(re.search(rf"(?<!\w){re.escape(form)}(?!\w)", text) for form in forms)
 
 
 def number_terms(text: str, tokenizers: Tokenizers) -> list[Term]:

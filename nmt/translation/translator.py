@@ -25,10 +25,10 @@ from nmt.text.spelling import recorded_corrector
 from nmt.text.tokenizer import Tokenizers
 from nmt.text.vocabulary import EOS_ID
 from nmt.translation.arguments import checked_texts, merged_search
-from nmt.translation.batched import BatchedModel, Padded, without_eos
+from nmt.translation.batched import BatchedModel, Padded, with_text
 from nmt.translation.constraint import Prefix, Weights, constraints_of
 from nmt.translation.drawn import DrawnTranslation
-from nmt.translation.glossary import Glossary, Term, add_terms, number_terms
+from nmt.translation.glossary import Glossary, Term, add_terms, missed_terms, number_terms
 from nmt.translation.parallel import CheckCancelled
 from nmt.translation.reranking import (
     DEFAULT_WEIGHT,
@@ -37,10 +37,11 @@ from nmt.translation.reranking import (
     is_backward,
     rerank,
 )
+from nmt.translation.term_placement import place_terms
 from nmt.types import Encoded, FilePath, Hypothesis, TranslatedHypothesis
 
 _MAX_NUMBERS = 20
-"""The most numbers that a search may require; more would make it slow and useless."""
+"""The most numbers that a search may require; for more, its beam has too few banks."""
 
 _BATCHES_PER_CHUNK = 16
 """Texts of a stream are sorted by length within this many batches; more saves little padding."""
@@ -215,9 +216,9 @@ class Translator:
         texts, readings, sources = self._encoded(texts, config)
         tokenizers = self.tokenizers
         constraints = constraints_of(self.model, tokenizers, sources, config, prefixes, attention)
-        beams = self._search(texts, sources, search_config, constraints)
+        beams = self._search(readings, sources, search_config, constraints)
         translations = [
-            DrawnTranslation(text, source, tuple(map(self._with_text, hypotheses)))
+            DrawnTranslation(text, source, tuple(with_text(h, tokenizers.tgt) for h in hypotheses))
             for text, source, hypotheses in zip(texts, sources, beams, strict=True)
         ]
         if self.rerankers:
@@ -240,38 +241,42 @@ class Translator:
     ) -> list[list[Hypothesis]]:
         """Search each text, and again if a hypothesis lacks a term or a number of the text.
 
-        The second search requires all terms and numbers of the text, and has twice the beam.
+        Numbers are required in a second search with twice the beam. Terms are put in the place that
+        attention gives. Terms without a place, and those of a text with constraints, are required.
         """
         beams = self.batched.search(sources, config, constraints)
-        lacking = {}
-        for i, (text, hypotheses) in enumerate(zip(texts, beams, strict=True)):
-            if terms := self._lacking_terms(text, hypotheses, config):
-                lacking[i] = add_terms(constraints[i] if constraints else Constraint(), terms)
-        if not lacking:
-            return beams
-        wide = config.model_copy(update={"beam": 2 * config.beam})
-        again = self.batched.search([sources[i] for i in lacking], wide, list(lacking.values()))
-        for i, hypotheses in zip(lacking, again, strict=True):
-            beams[i] = hypotheses
-        return beams
-
-    def _lacking_terms(
-        self, text: str, hypotheses: Sequence[Hypothesis], config: SearchConfig
-    ) -> list[Term]:
-        """Return the terms and numbers of a text, or [] if each hypothesis has them all.
-
-        Numbers are left out if a text has more than 20 different ones: the beam has too few banks.
-        """
-        terms, is_lacking = [], False
-        if (glossary := self.glossary) is not None:
-            terms = glossary.terms_of(text)
-            is_lacking = any(glossary.missed(terms, hypothesis) for hypothesis in hypotheses)
         keeps_numbers = config.keep_numbers and not config.uses_sampling
-        if keeps_numbers and (is_lacking or self._is_number_lost(text, hypotheses)):
-            numbers = number_terms(text, self.tokenizers)
-            if len(numbers) <= _MAX_NUMBERS:
-                terms, is_lacking = terms + numbers, is_lacking or bool(numbers)
-        return terms if is_lacking else []
+
+        def numbers_of(text: str) -> list[Term]:
+            numbers = number_terms(text, self.tokenizers) if keeps_numbers else []
+            return numbers if len(numbers) <= _MAX_NUMBERS else []
+
+        def search_again(lacking: Mapping[int, Sequence[Term]]) -> None:
+            required = {
+                i: add_terms(constraints[i] if constraints else Constraint(), terms)
+                for i, terms in lacking.items()
+                if terms
+            }
+            wide = config.model_copy(update={"beam": 2 * config.beam})
+            required_sources = [sources[i] for i in required]
+            again = self.batched.search(required_sources, wide, list(required.values()))
+            for i, hypotheses in zip(required, again, strict=True):
+                beams[i] = hypotheses
+
+        pairs = list(enumerate(texts))
+        if keeps_numbers:
+            lost = {i: text for i, text in pairs if self._is_number_lost(text, beams[i])}
+            search_again({i: numbers_of(text) for i, text in lost.items()})
+        if self.glossary is not None:
+            free = {i: text for i, text in pairs if not (constraints and constraints[i])}
+            place_terms(self.batched, free, sources, beams, self.glossary, config)
+            lacking = {}
+            for i, text in pairs:
+                terms = [term for term in self.glossary.terms_of(text) if term.words]
+                if any(missed_terms(terms, hypothesis, self.tokenizers) for hypothesis in beams[i]):
+                    lacking[i] = [*terms, *numbers_of(text)]
+            search_again(lacking)
+        return beams
 
     def _is_number_lost(self, text: str, hypotheses: Sequence[Hypothesis]) -> bool:
         """Return whether a hypothesis lacks a number that the text has in digits.
@@ -282,7 +287,7 @@ class Translator:
         source = Counter(set(canonical_numbers(text)))
         if not source:
             return False
-        texts = (self._with_text(hypothesis).text for hypothesis in hypotheses)
+        texts = (with_text(h, self.tokenizers.tgt).text for h in hypotheses)
         return any(
             source - output and (output or lost_numbers(source, source, output))
             for output in (Counter(canonical_numbers(output_text)) for output_text in texts)
@@ -358,15 +363,9 @@ class Translator:
             raise DataError(f"force: got {got} for {format_count(len(sources), 'text')}")
         targets = [self.tokenizers.tgt.encode(text) for text in target_texts]
         tgt_ids = [(*target.ids, EOS_ID) for target in targets]
-        config = search or self.search
-
-        def read(inputs: Padded, ids: Sequence[Sequence[int]]) -> list[Hypothesis]:
-            return force_decode(self.model, *inputs, ids, config.length_penalty, with_heads)
-
         scored: list[tuple[TranslatedHypothesis, ...]] = [() for _ in sources]
-        pairs = self.batched.map_pairs(sources, tgt_ids, config.batch_size, read, with_heads)
+        pairs = self.batched.force(sources, tgt_ids, search or self.search, with_heads)
         for i, hypothesis in pairs:
-            hypothesis = self.batched.switch_order(hypothesis)
             scored[i] = (TranslatedHypothesis(target_texts[i], targets[i], hypothesis),)
         return list(map(DrawnTranslation, texts, sources, scored))
 
@@ -427,7 +426,3 @@ class Translator:
             return replace(output, hypothesis=self.batched.switch_order(written))
 
         return [replace(t, hypotheses=tuple(map(changed, t.hypotheses))) for t in translations]
-
-    def _with_text(self, hypothesis: Hypothesis) -> TranslatedHypothesis:
-        ids, tgt = without_eos(hypothesis), self.tokenizers.tgt
-        return TranslatedHypothesis(tgt.decode(ids), tgt.encoded_from_ids(ids), hypothesis)

@@ -65,12 +65,16 @@ def started(*arguments: str, program: str = "", **options: object) -> "subproces
     return subprocess.Popen([sys.executable, "-c", main, *arguments], env=environment, **streams)  # type: ignore[call-overload, no-any-return]
 
 
-def members(group: Any = None, name: str = "nmt") -> Iterator[tuple[str, Any]]:
-    """Each command and each group of commands, by its name, such as `nmt runs list`."""
-    for child, member in (group or COMMAND).commands.items():
-        yield f"{name} {child}", member
+def _commands(group: Any, name: str) -> Iterator[tuple[str, Any]]:
+    for child, member in group.commands.items():
         if hasattr(member, "commands"):
-            yield from members(member, f"{name} {child}")
+            yield from _commands(member, f"{name} {child}")
+        else:
+            yield f"{name} {child}", member
+
+
+COMMANDS = dict(_commands(COMMAND, "nmt"))
+"""Each command, but no group of commands, by its name, such as `nmt runs list`."""
 
 
 def write_lines(path: Path, lines: list[str]) -> Path:
@@ -82,6 +86,14 @@ def brief_config(folder: Path, **train: object) -> RunConfig:
     """Six updates in three epochs, of which many checkpoints are kept."""
     keep = {"keep_last": 2, "keep_best": 3, "epochs": 3, "log_every": 1, **train}
     return toy_config(folder, train=keep, valid={"metric": "loss"}, model={"hidden": 16})
+
+
+def change_data(run: Path, **changes: object) -> None:
+    """Change keys of `data` in the config of a run."""
+    directory = RunDirectory(run)
+    tree = directory.load_config().model_dump(mode="json")
+    tree["data"] |= changes
+    directory.write_config(RunConfig.model_validate(tree))
 
 
 def untrained_run(
@@ -104,9 +116,8 @@ search: {{beam: 3, max_length: 9}}
 """
     config = load_config(write_lines(home / f"{name}.yaml", [text]))
     run = RunDirectory.create(home / "runs" / name, config)
-    tokenizers = train_tokenizers(
-        config.tokenizer, list(stream_aligned(home / src, home / tgt)), src, tgt, seed=1
-    )
+    pairs = list(stream_aligned(home / src, home / tgt))
+    tokenizers = train_tokenizers(config.tokenizer, pairs, src, tgt, seed=1)
     tokenizers.save(run.tokenizer_path)
     for step, label, seed in ((3, "best", seeds[0]), (5, "last", seeds[1])):
         torch.manual_seed(seed)

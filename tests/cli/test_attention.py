@@ -52,9 +52,7 @@ def test_each_format_goes_to_a_file_or_to_stdout(format: str, start: bytes) -> N
     assert not Path("-").exists()
 
 
-def test_several_pictures_are_a_folder_and_have_one_scale(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_several_pictures_are_a_folder_and_have_one_scale(monkeypatch: pytest.MonkeyPatch) -> None:
     flags = ("--format", "png", "--out", "maps", "--n-best", "2", "--scale", "0.9")
     figures: list[Figure] = []
     monkeypatch.setattr(heatmap, "write_map", lambda figure, *_: figures.append(figure))
@@ -126,9 +124,8 @@ def test_self_attention_of_every_layer_and_head(home: Path) -> None:
             np.testing.assert_allclose(attention.heads, expected, atol=1e-5)
             np.testing.assert_allclose(attention.heads.sum(axis=2), 1, atol=1e-5)
         assert (np.triu(decoder.heads, 1) == 0).all()
-    assert [replace(h.hypothesis, self_heads={}) for h in hypotheses] == [
-        h.hypothesis for translation in plain for h in translation.hypotheses
-    ]
+    without = [h.hypothesis for translation in plain for h in translation.hypotheses]
+    assert [replace(h.hypothesis, self_heads={}) for h in hypotheses] == without
     flags = ("--heads", "decoder.2.3", "--format", "text", "--target", "chat est")
     lines = run("the cat", "--run", path, *flags).stdout.splitlines()
     assert lines[2] == "decoder layer 2 head 3"

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from cli.helpers import brief_config, nmt, refusal, write_lines
+from cli.helpers import brief_config, change_data, nmt, refusal, write_lines
 from training.toy import SYMBOLS
 
 from nmt.config import RunConfig
@@ -62,10 +62,7 @@ def test_back_swaps_and_a_file_is_read_once_per_text(folder: Path) -> None:
 
 
 def test_sentences_held_out_of_the_run_are_not_translated(folder: Path) -> None:
-    run = RunDirectory(folder / "run")
-    tree = run.load_config().model_dump(mode="json")
-    tree["data"] |= {"held_out": {"valid": 7, "test": 5}, "valid": None, "test": None}
-    run.write_config(RunConfig.model_validate(tree))
+    change_data(folder / "run", held_out={"valid": 7, "test": 5}, valid=None, test=None)
     result = nmt(*RUN, "--beam", "1", "--out", "new", "--back")
     assert "48 sentences, " in result.stderr
     assert "note: data.held_out holds out sentences of the run's source side" in result.stderr

@@ -5,11 +5,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from cli.helpers import ENGLISH, FRENCH, nmt, refusal, untrained_run, write_lines
+from cli.helpers import ENGLISH, FRENCH, change_data, nmt, refusal, untrained_run, write_lines
 
-from nmt.corpora.sources import SplitConfig
 from nmt.evaluation.confidence import Calibration, read_calibration
-from nmt.runs.trained_run import TrainedRun
 from nmt.translation.translator import Translator
 
 WORDS = sorted({word for line in ENGLISH for word in line.split()})
@@ -24,12 +22,6 @@ def write_valid(folder: Path, translator: Translator) -> None:
     texts = [t.text for t in translator.translate(SOURCES)]
     write_lines(folder / "en", [*SOURCES, ""])
     write_lines(folder / "fr", [text if n % 2 else "zzzz" for n, text in enumerate([*texts, ""])])
-
-
-def set_valid(run: Path, valid: SplitConfig | None) -> None:
-    opened = TrainedRun.open(run)
-    data = opened.config.data.model_copy(update={"valid": valid})
-    opened.directory.write_config(opened.config.model_copy(update={"data": data}))
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +93,7 @@ def test_an_ensemble_that_is_reranked_has_a_confidence(calibrated: Path) -> None
     translator = Translator.load([run, run], weights=(2.0, 1.0), search=SEARCH)
     translator.rerank_by([run], checkpoints=["last"])
     write_valid(run.parent, translator)
-    set_valid(run, SplitConfig(src=run.parent / "en", tgt=(run.parent / "fr",)))
+    change_data(run, valid={"src": str(run.parent / "en"), "tgt": str(run.parent / "fr")})
     models = ("--run", run, "--run", run, "--weights", "2,1", "--rerank", f"{run}@last", *SET)
     nmt("calibrate", *models)
     assert "note" not in nmt("translate", *models, "--confidence", TEXT).stderr
@@ -110,7 +102,7 @@ def test_an_ensemble_that_is_reranked_has_a_confidence(calibrated: Path) -> None
 
 
 def test_a_run_without_validation_set_is_refused(calibrated: Path) -> None:
-    set_valid(calibrated, None)
+    change_data(calibrated, valid=None)
     assert "no validation set" in refusal("calibrate", "--run", calibrated)
 
 

@@ -6,22 +6,10 @@ from pathlib import Path
 
 import pytest
 from cli.helpers import nmt, refusal
+from corpora.test_fetch import write_catalog
 
 CONFIG = "name: small\ndata: {corpus: small}\ntokenizer: {kind: word}\ntrain: {epochs: 1}\n"
 LINES = {"train": 4, "valid": 2, "test": 1, "extra": 1}
-
-
-def write_catalog() -> None:
-    """Write the catalogue `data`, and the files of its corpus to `shelf`."""
-    files = {}
-    for name, n_lines in LINES.items():
-        content = "".join(f"{name} {n}\tle {name} {n}\n" for n in range(n_lines)).encode()
-        Path(f"shelf/{name}.tsv").write_bytes(content)
-        checksum = f"sha256:{hashlib.sha256(content).hexdigest()}"
-        files[f"{name}.tsv"] = {"sources": [{"url": "http://127.0.0.1:9/x", "checksum": checksum}]}
-    splits = {name: {"file": f"{name}.tsv"} for name in LINES}
-    entry = {"src_lang": "en", "tgt_lang": "fr", "splits": splits, "files": files}
-    Path("data/catalog.yaml").write_text(json.dumps({"small": entry}))
 
 
 def test_a_corpus_is_listed_fetched_and_checked(
@@ -31,9 +19,15 @@ def test_a_corpus_is_listed_fetched_and_checked(
         return nmt("corpus", "list").stdout.split("small (en, fr)")[1]
 
     monkeypatch.chdir(tmp_path)
-    for name in ("shelf", "data"):
-        Path(name).mkdir()
-    write_catalog()
+    Path("shelf").mkdir()
+    files = {}
+    for name, n_lines in LINES.items():
+        content = "".join(f"{name} {n}\tle {name} {n}\n" for n in range(n_lines)).encode()
+        Path(f"shelf/{name}.tsv").write_bytes(content)
+        checksum = f"sha256:{hashlib.sha256(content).hexdigest()}"
+        files[f"{name}.tsv"] = {"sources": [{"url": "http://127.0.0.1:9/x", "checksum": checksum}]}
+    splits = {name: {"file": f"{name}.tsv"} for name in LINES}
+    write_catalog(tmp_path, "small", splits, files=files)
     Path("run.yaml").write_text(CONFIG)
     assert "tatoeba-en-fr (en, fr): " in nmt("corpus", "list").stdout
     assert "not on disk; pairs as published: train, valid, test, extra" in small()

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from cli.helpers import ENGLISH, FRENCH, nmt, refusal, write_lines
+from cli.helpers import ENGLISH, FRENCH, change_data, nmt, refusal, write_lines
 from click.testing import Result
 from sacrebleu.metrics.bleu import BLEU
 
@@ -188,9 +188,7 @@ def test_compare_scores_runs_as_eval_on_the_first_test_set() -> None:
     examples = [line.split(maxsplit=1)[1] for line in lines[start + 1 : start + 5]]
     assert examples == [ENGLISH[4], FRENCH[4], FRENCH[4], "non"]
     shutil.copytree("runs/tiny", "runs/other")
-    config = RunDirectory(Path("runs/other")).load_config()
-    data = config.data.model_copy(update={"test": None})
-    RunDirectory(Path("runs/other")).write_config(config.model_copy(update={"data": data}))
+    change_data(Path("runs/other"), test=None)
     runs = ("runs/tiny", "runs/other")
     rows = json.loads(nmt("compare", *runs, "--chrf", "--json").stdout)["systems"]
     assert rows[0]["scores"] == rows[1]["scores"]

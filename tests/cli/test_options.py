@@ -4,7 +4,7 @@ from collections import defaultdict
 from typing import Any
 
 import typer
-from cli.helpers import COMMAND, members
+from cli.helpers import COMMAND, COMMANDS
 
 from nmt.cli.shared.flags import flags_of
 
@@ -15,16 +15,6 @@ OF_THEIR_OWN = {
 }
 """Options that take other values than the options of the same name in other commands."""
 
-COMMANDS = {name: member for name, member in members() if not hasattr(member, "commands")}
-
-
-def _options(of_command: Any) -> dict[str, Any]:
-    return {
-        max(parameter.opts, key=len): parameter
-        for parameter in of_command.params
-        if parameter.param_type_name == "option"
-    }
-
 
 def test_options_of_one_name_read_alike() -> None:
     """Values of one kind, and one name of the parameter, by which errors find the option."""
@@ -33,8 +23,9 @@ def test_options_of_one_name_read_alike() -> None:
     for name, member in COMMANDS.items():
         for parameter, flag in flags_of(member).items():
             flags[parameter].add(flag)
-        for flag, option in _options(member).items():
-            if (flag, name) not in OF_THEIR_OWN:
+        for option in member.params:
+            flag = max(option.opts, key=len)
+            if option.param_type_name == "option" and (flag, name) not in OF_THEIR_OWN:
                 form = option.get_help_record(typer.Context(COMMAND))[0]
                 forms[flag, option.multiple][form].append(name)
     assert {flag: dict(uses) for flag, uses in forms.items() if len(uses) > 1} == {}

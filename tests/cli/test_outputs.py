@@ -3,13 +3,14 @@
 from pathlib import Path
 
 import pytest
-from cli.helpers import members, nmt, refusal
+from cli.helpers import COMMANDS, nmt, refusal
 
 from nmt.cli.shared.command import path_parameters
 
 RUN = ("--run", "run")
 LANGUAGES = ("--src-lang", "en", "--tgt-lang", "de")
-TEXT, PAIRS, OUT = "some.txt", "valid.tsv", "OUT"
+TEXT, OUT = "some.txt", "OUT"
+CLEAN = ("corpus", "clean", "valid.tsv", *LANGUAGES)
 WRITERS = {
     ("translate", "out"): ("translate", *RUN, "--file", TEXT, "--out", OUT),
     ("eval", "out"): ("eval", *RUN, "--no-bootstrap", "--beam", "1", "--out", OUT),
@@ -23,11 +24,8 @@ WRITERS = {
     ("card", "out"): ("card", *RUN, "--out", OUT),
     ("runs pack", "out"): ("runs", "pack", *RUN, "--out", OUT),
     ("init", "out"): ("init", "train.tsv", *LANGUAGES, "--out", OUT),
-    ("corpus clean", "out"): ("corpus", "clean", PAIRS, *LANGUAGES, "--out", OUT),
-    ("corpus clean", "rejected"): (
-        *("corpus", "clean", PAIRS, *LANGUAGES),
-        *("--out", "/dev/null", "--rejected", OUT),
-    ),
+    ("corpus clean", "out"): (*CLEAN, "--out", OUT),
+    ("corpus clean", "rejected"): (*CLEAN, "--out", "/dev/null", "--rejected", OUT),
 }
 """By command and option: how a command writes the file OUT."""
 
@@ -46,10 +44,8 @@ def content(folder: Path) -> dict[str, bytes]:
 def test_every_option_that_writes_is_under_these_laws() -> None:
     """Unmarked, the class Command would take it for an input, and not guard it."""
     writers = set()
-    for name, member in members():
-        if hasattr(member, "commands"):
-            continue
-        name = name.removeprefix("nmt ")
+    for full_name, member in COMMANDS.items():
+        name = full_name.removeprefix("nmt ")
         for option, info in path_parameters(member.callback).items():
             writes = any(word in (info.help or "") for word in ("to write", "Write "))
             assert info.writable or not (writes or option == "out"), (name, option)
@@ -70,10 +66,8 @@ def test_force_replaces_an_output_and_no_input(case: tuple[str, ...], folder: Pa
     (folder / "within").symlink_to("run/samples")
     before = content(folder)
     assert "--force" in write("mine.png", code=2)
-    for name in (
-        *({"some.txt", "valid.tsv", "train.tsv"} & {*case}),
-        *("run/config.yaml", "run/eval/new.txt", "within/new"),
-    ):
+    inputs = {"some.txt", "valid.tsv", "train.tsv"} & {*case}
+    for name in (*inputs, "run/config.yaml", "run/eval/new.txt", "within/new"):
         write(name, "--force", code=2)
         assert content(folder) == before, name
     write("mine.png", "--force")
@@ -94,7 +88,7 @@ def test_nothing_is_written_over_in_a_folder(option: tuple[str, str], folder: Pa
 def test_two_outputs_of_one_command_are_two_files(folder: Path) -> None:
     (folder / "b").symlink_to("a")
     for other in ("./a", "b"):
-        refusal("corpus", "clean", PAIRS, *LANGUAGES, "--force", "--out", "a", "--rejected", other)
+        refusal(*CLEAN, "--force", "--out", "a", "--rejected", other)
     assert not (folder / "a").exists()
 
 

@@ -79,10 +79,8 @@ def test_a_packed_run_translates_as_the_run_does(folder: Path) -> None:
     assert packed.stat().st_size < 0.6 * run_row(RunDirectory(run)).n_bytes
     with zipfile.ZipFile(packed) as archive:
         archive.extractall(folder / "by hand")
-    texts, *others = (
-        nmt("translate", "--run", path, "a b c", "d e", "abba")
-        for path in (run, packed, folder / "by hand" / "run")
-    )
+    paths = (run, packed, folder / "by hand" / "run")
+    texts, *others = (nmt("translate", "--run", path, "a b c", "d e", "abba") for path in paths)
     assert [result.stdout for result in others] == [texts.stdout] * 2
     assert all("training: 1 (abba)\n" in result.stderr for result in (texts, *others))
     refusal("translate", "--run", packed, "a", "--out", packed, "--force")  # it is an input

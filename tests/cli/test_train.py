@@ -1,6 +1,5 @@
 """`nmt train` as it is typed; with signals and a full disk in a process of its own."""
 
-import json
 import os
 import pty
 import signal
@@ -9,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from cli.helpers import nmt, refusal, started
-from training.toy import toy_config, write_reversal
+from training.toy import log_of, records, toy_config, write_reversal
 
 from nmt.config import dump_config
 
@@ -28,13 +27,11 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def log_lines() -> list[str]:
     """The lines of train.log without their times."""
-    text = (RUN / "train.log").read_text(encoding="utf-8")
-    return [line[20:] for line in text.splitlines()]
+    return [line[20:] for line in log_of(RUN).splitlines()]
 
 
 def trained_steps() -> list[int]:
-    lines = (RUN / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    return [r["step"] for r in map(json.loads, lines) if r["type"] == "train"]
+    return [record["step"] for record in records(RUN, "train")]
 
 
 def test_a_signal_saves_and_the_same_command_goes_on() -> None:

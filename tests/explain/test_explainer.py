@@ -94,9 +94,8 @@ def open_page(driver: Any, folder: Path, name: str, numbers: NumberFormat = "int
     path = folder / f"{name}-{numbers}.html"
     path.write_text("".join(page(loaded, numbers, lines("en", 1)[0])), encoding="utf-8")
     driver.get(path.as_uri())
-    packed = list(packed_tensors(model, numbers))
-    with torch.no_grad():
-        for parameter_name, tensor in packed:  # the page reads rounded weights
+    with torch.no_grad():  # the page reads rounded weights
+        for parameter_name, tensor in list(packed_tensors(model, numbers)):
             model.state_dict()[parameter_name].copy_(tensor.values)
     return Explainer(driver, Translator(model, tokenizers, torch.device("cpu"), config.search))
 

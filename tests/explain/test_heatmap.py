@@ -50,9 +50,8 @@ def tick_labels(axes: Axes) -> tuple[list[str], list[str]]:
 def test_target_runs_down_and_source_along_the_top(make_translation) -> None:
     translation = make_translation("the cat|s", ["les chat|s l' œuvre", "un chat|s"])
     axes = draw_translation(translation, 1, "word").axes[0]
-    np.testing.assert_array_equal(
-        axes.images[0].get_array(), attention_table(translation, 1, "word").weights
-    )
+    weights = attention_table(translation, 1, "word").weights
+    np.testing.assert_array_equal(axes.images[0].get_array(), weights)
     axes = draw_translation(translation).axes[0]
     rows, columns = tick_labels(axes)
     assert rows == ["_les", "_chat", "s", "_l'", "_œuvre", "</s>"]

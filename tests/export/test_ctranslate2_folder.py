@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +50,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def exported(request: pytest.FixtureRequest, corpus: Path) -> tuple[TrainedRun, Path]:
     """A run that ends its translations, and its folder."""
-    pytest.importorskip(
-        "ctranslate2", reason="needs ctranslate2: pip install 'attention-nmt[ctranslate2]'"
-    )
+    pytest.importorskip("ctranslate2", reason="needs pip install 'attention-nmt[ctranslate2]'")
     path = corpus / request.param
     config = toy_config(
         corpus,
@@ -101,16 +98,6 @@ def test_log_probabilities_are_those_of_the_model(exported) -> None:
     assert max(differences) < TOLERANCE
 
 
-def consumer(folder: Path) -> Callable[..., list[str]]:
-    """`translate` of the example in docs/export.md, on this folder."""
-    page = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(import ctranslate2.*?)```", page, flags=re.DOTALL)
-    names: dict[str, Any] = {}
-    exec(code.replace("model.ct2", str(folder)), names)
-    translate: Callable[..., list[str]] = names["translate"]
-    return translate
-
-
 @pytest.mark.parametrize("beam", [1, 4])
 def test_the_example_of_the_page_translates_as_nmt_does(exported, beam) -> None:
     """CTranslate2 has another limit of length, and ends its beam by another rule.
@@ -120,8 +107,12 @@ def test_the_example_of_the_page_translates_as_nmt_does(exported, beam) -> None:
     run, folder = exported
     texts = [*sources(run), "a b a b a b", "x", ""]
     translator = Translator.load(run, "cpu", "last", {"beam": beam})
-    translations = translator.translate(texts)
-    for text, ours, theirs in zip(texts, translations, consumer(folder)(texts, beam), strict=True):
+    page = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(import ctranslate2.*?)```", page, flags=re.DOTALL)
+    example: dict[str, Any] = {}
+    exec(code.replace("model.ct2", str(folder)), example)
+    translations = translator.translate(texts), example["translate"](texts, beam)
+    for text, ours, theirs in zip(texts, *translations, strict=True):
         if theirs == ours.text or not ours.hypotheses[0].hypothesis.finished:
             continue
         (forced,) = translator.force([text], [theirs])

@@ -140,12 +140,8 @@ def test_masked_places_are_invisible_wherever_they_are() -> None:
     firsts = torch.full((2,), BOS_ID)
     results = lab.describe(model, lab.annotate(model, lab.Features(values, holes)), firsts, config)
     for masked, places, keep in zip(results, values, holes, strict=True):
-        [alone] = lab.describe(
-            model,
-            lab.annotate(model, lab.Features.from_sequences([places[keep]])),
-            firsts[:1],
-            config,
-        )
+        memory = lab.annotate(model, lab.Features.from_sequences([places[keep]]))
+        [alone] = lab.describe(model, memory, firsts[:1], config)
         assert masked.ids == alone.ids
         assert masked.score == pytest.approx(alone.score, abs=1e-5)
         attention = np.zeros_like(masked.attention)

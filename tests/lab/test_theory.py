@@ -119,11 +119,8 @@ def test_only_attention_without_positions_is_equivariant(options: dict[str, int]
     assert greatest[lab.POSITIONS] > 0.3
     assert greatest[lab.DENSE] > 1
     assert not np.triu(result.layers[lab.RECURRENCE].weights, 1).any()
-    attention, full, order = (
-        result.layers[lab.ATTENTION],
-        result.layers[lab.DENSE],
-        [*result.order],
-    )
+    attention, full = result.layers[lab.ATTENTION], result.layers[lab.DENSE]
+    order = [*result.order]
     assert sorted(order) != order
     shuffled = attention.weights[np.ix_(order, order)]
     np.testing.assert_allclose(attention.shuffled_weights, shuffled, atol=1e-6)

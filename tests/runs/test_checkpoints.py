@@ -22,10 +22,11 @@ def folder(tmp_path: Path) -> CheckpointFolder:
     return CheckpointFolder(tmp_path / "checkpoints")
 
 
-def save(folder: CheckpointFolder, step: int, value: float = 0.0) -> None:
-    tensors = {"w": torch.full((3, 5), value), "b": torch.arange(7) + int(value)}
-    folder.save(step, tensors, {"rng": torch.ones(2)}, {"value": value})
-    folder.update_labels({"last": step})
+def save(folder: CheckpointFolder, *steps: int) -> None:
+    for step in steps:
+        tensors = {"w": torch.full((3, 5), float(step)), "b": torch.arange(7) + step}
+        folder.save(step, tensors, {"rng": torch.ones(2)}, {"value": float(step)})
+        folder.update_labels({"last": step})
 
 
 def test_what_is_saved_is_loaded_bit_for_bit(folder: CheckpointFolder) -> None:
@@ -53,8 +54,7 @@ def test_what_is_saved_is_loaded_bit_for_bit(folder: CheckpointFolder) -> None:
 
 
 def test_prune_keeps_the_newest_and_what_a_label_points_to(folder: CheckpointFolder) -> None:
-    for step in (1, 2, 3, 4, 1_000_000):
-        save(folder, step)
+    save(folder, 1, 2, 3, 4, 1_000_000)
     folder.update_labels({"best": 2})
     folder.prune(keep=[4, 1_000_000])
     assert folder.steps() == [2, 4, 1_000_000]
@@ -90,8 +90,7 @@ def flip(path: Path, index: int) -> None:
 @pytest.mark.parametrize("which", ["best", "7", "\u0661", "../checkpoints/last"])
 def test_a_checkpoint_that_is_not_there(folder: CheckpointFolder, which: str) -> None:
     """Nothing that cannot be read is offered, and one that can is named as it is typed."""
-    for step in (1, 2):
-        save(folder, step)
+    save(folder, 1, 2)
     folder.update_labels({"best": 1})
     shutil.rmtree(folder.path / "step-000001")
     message = re.escape(f"{folder.path}: no checkpoint {which!r}, there are: last, step-000002")
@@ -102,8 +101,7 @@ def test_a_checkpoint_that_is_not_there(folder: CheckpointFolder, which: str) ->
 def test_on_windows_a_checkpoint_that_is_read_stays(
     folder: CheckpointFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for step in (1, 2, 3):
-        save(folder, step)
+    save(folder, 1, 2, 3)
     real = os.rename
 
     def refuse_the_first(source: Path, target: Path) -> None:
@@ -136,7 +134,7 @@ def test_a_late_reader_reads_what_the_label_means_by_then(
     folder: CheckpointFolder, monkeypatch: pytest.MonkeyPatch, reader: str
 ) -> None:
     """A training that saves each update deletes the checkpoint that a reader has just found."""
-    save(folder, 1, 1.0)
+    save(folder, 1)
     genuine = getattr(checkpoints, reader)
     late = iter((2, 3, 4))
 
@@ -144,7 +142,7 @@ def test_a_late_reader_reads_what_the_label_means_by_then(
         labels = genuine(*arguments) if reader == "read_json" else None
         if step := next(late, None):
             monkeypatch.setattr(checkpoints, reader, genuine)
-            save(folder, step, float(step))
+            save(folder, step)
             folder.prune([step])
             monkeypatch.setattr(checkpoints, reader, delayed)
         return labels or genuine(*arguments)
@@ -155,8 +153,7 @@ def test_a_late_reader_reads_what_the_label_means_by_then(
 
 
 def test_a_label_without_its_checkpoint_is_dropped(folder: CheckpointFolder) -> None:
-    for step in (1, 2, 3):
-        save(folder, step)
+    save(folder, 1, 2, 3)
     folder.update_labels({"best": 1})
     folder.set_aside(1)
     folder.update_labels({"last": 2})
@@ -182,8 +179,7 @@ def test_every_bit_of_a_checkpoint_is_guarded(folder: CheckpointFolder) -> None:
 
 
 def test_the_newest_whole_checkpoint_is_found(folder: CheckpointFolder) -> None:
-    for step in (1, 2, 3):
-        save(folder, step, float(step))
+    save(folder, 1, 2, 3)
     flip(folder.path / "step-000003" / "model.safetensors", 99)
     (folder.path / "step-000002" / "state.json").unlink()
     newest, faults = folder.load_newest()

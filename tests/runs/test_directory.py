@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 from cli.helpers import nmt
+from training.toy import toy_config
 
-from nmt.config import RunConfig, load_config
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.models.catalog import build_model
 from nmt.models.ensemble import Ensemble
@@ -21,37 +21,29 @@ from nmt.types import SentencePair
 
 CPU = torch.device("cpu")
 PAIRS = [SentencePair("the cat sleeps .", "le chat dort ."), SentencePair("a dog", "un chien")]
-
-
-def make_config(folder: Path) -> RunConfig:
-    path = folder / "x.yaml"
-    path.write_text(
-        "name: x\n"
-        "data: {corpus: starter}\n"
-        "tokenizer: {kind: word, min_freq: 1, joint: true}\n"
-        "model: {embedding: 11, hidden: 11, tie_embeddings: all, attention: {size: 7}}\n"
-        "train: {epochs: 1}\n"
-    )
-    return load_config(path)
+ATTENTION = {"kind": "additive", "size": 7}
+CONFIG = toy_config(
+    Path(),
+    data={"src_lang": "en", "tgt_lang": "fr"},
+    tokenizer={"kind": "word", "min_freq": 1, "joint": True},
+    model={"embedding": 11, "hidden": 11, "tie_embeddings": "all", "attention": ATTENTION},
+)
 
 
 def make_run(path: Path, step: int = 3, pairs: list[SentencePair] = PAIRS) -> RunDirectory:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    config = make_config(path.parent)
-    run = RunDirectory.create(path, config)
-    tokenizers = train_tokenizers(config.tokenizer, pairs, "en", "fr", seed=1)
+    run = RunDirectory.create(path, CONFIG)
+    tokenizers = train_tokenizers(CONFIG.tokenizer, pairs, "en", "fr", seed=1)
     tokenizers.save(run.tokenizer_path)
     torch.manual_seed(step)
-    model = build_model(config.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
+    model = build_model(CONFIG.model, len(tokenizers.src.vocab), len(tokenizers.tgt.vocab))
     run.checkpoint_folder.save(step, model.state_dict(), {}, {"epoch": 1})
     run.checkpoint_folder.update_labels({"best": step, "last": step})
     return run
 
 
 def test_what_is_no_run_or_lacks_a_part_is_refused(tmp_path: Path) -> None:
-    config = make_config(tmp_path)
-    directory = RunDirectory.create(tmp_path / "runs" / "deep" / "x", config)
-    assert TrainedRun.open(directory.path).config == config
+    directory = RunDirectory.create(tmp_path / "runs" / "deep" / "x", CONFIG)
+    assert TrainedRun.open(directory.path).config == CONFIG
     with pytest.raises(DataError, match=r"tokenizer\.json: no such file"):
         TrainedRun.open(directory.path).load_model("last", CPU)
     directory.config_path.write_text("name: x\nmodle: {}\n")
@@ -63,9 +55,8 @@ def test_what_is_no_run_or_lacks_a_part_is_refused(tmp_path: Path) -> None:
 
 def test_the_loaded_model_is_the_saved_one(tmp_path: Path) -> None:
     run = make_run(tmp_path / "x")
-    loaded, *others = (
-        TrainedRun.open(run.path).load_model(which, CPU) for which in ("last", "step-000003", 3)
-    )
+    opened = TrainedRun.open(run.path)
+    loaded, *others = (opened.load_model(which, CPU) for which in ("last", "step-000003", 3))
     assert [other.step for other in others] == [3, 3]
     assert loaded.config == run.load_config()
     assert loaded.tokenizers.src.vocab == loaded.tokenizers.tgt.vocab
@@ -89,7 +80,7 @@ def test_the_loaded_model_is_the_saved_one(tmp_path: Path) -> None:
 def test_the_newest_checkpoint_decides(tmp_path: Path) -> None:
     root = tmp_path / "runs"
     first, second = make_run(root / "first"), make_run(root / "second")
-    RunDirectory.create(root / "third", make_config(tmp_path))
+    RunDirectory.create(root / "third", CONFIG)
     (root / "no run").mkdir()
     for seconds, run in ((2_000, first), (1_000, second)):
         os.utime(run.checkpoint_folder.find("last") / "state.json", (seconds, seconds))
@@ -106,7 +97,7 @@ def test_no_run_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.chdir(tmp_path)
     refused(None, "no `run` given and no folder 'runs' here; train a model first: .*")
-    RunDirectory.create(Path("runs/x"), make_config(tmp_path))
+    RunDirectory.create(Path("runs/x"), CONFIG)
     refused(None, "no `run` given, and no run in 'runs' has a checkpoint yet")
     refused("runs/x", "runs/x: this run has no checkpoint yet; train it.*")
     refused("x", "x: no such run; train one.*")  # a training may have just made runs/x

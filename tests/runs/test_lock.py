@@ -10,14 +10,15 @@ from nmt.errors import CheckpointError
 from nmt.runs.lock import LOCK_NAME, is_locked, run_lock
 
 
+def assert_refused(run: Path, message: str) -> None:
+    with pytest.raises(CheckpointError, match=message), run_lock(run):
+        pytest.fail("held")
+
+
 def test_no_run_is_trained_twice_at_a_time(tmp_path: Path) -> None:
     """Neither by this process, nor by another, which test_train.py of the commands has."""
     with run_lock(tmp_path / "run"):
-        with (
-            pytest.raises(CheckpointError, match=rf"process {os.getpid()} is training"),
-            run_lock(tmp_path / "run"),
-        ):
-            pytest.fail("held twice")
+        assert_refused(tmp_path / "run", f"process {os.getpid()} is training")
         with run_lock(tmp_path / "other"):
             pass
         assert is_locked(tmp_path / "run")
@@ -36,8 +37,7 @@ def test_who_holds_it_is_said_as_far_as_it_is_known(tmp_path: Path) -> None:
             ('{"pid": "x", "host": ""}', "another process is training"),
         ):
             (tmp_path / LOCK_NAME).write_text(f" {content}")
-            with pytest.raises(CheckpointError, match=words), run_lock(tmp_path):
-                pytest.fail("held twice")
+            assert_refused(tmp_path, words)
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,7 @@ def test_a_place_that_cannot_be_written_to(tmp_path: Path, name: str, reason: st
     precious = tmp_path / "file"
     precious.write_text("precious")
     (tmp_path / LOCK_NAME).symlink_to("file")
-    message = f"cannot be created or written to: {reason}"
-    with pytest.raises(CheckpointError, match=message), run_lock(tmp_path / name):
-        pytest.fail("held")
+    assert_refused(tmp_path / name, f"cannot be created or written to: {reason}")
     (tmp_path / "run").mkdir()
     os.link(precious, tmp_path / "run" / LOCK_NAME)
     with run_lock(tmp_path / "run"):

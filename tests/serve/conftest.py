@@ -63,8 +63,7 @@ def serve(translator: Translator) -> Serve:
         named = translators or [("tiny", translator)]
         digests = frozenset(map(digest, keys))
         options = ServerOptions(**limits, keys=digests, cors=tuple(cors))  # type: ignore[arg-type]
-        app = make_app(named, options)
-        with TestClient(app, raise_server_exceptions=False) as client:
+        with TestClient(make_app(named, options), raise_server_exceptions=False) as client:
             yield client
 
     return start

@@ -3,8 +3,6 @@
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from copy import copy
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from serve.conftest import TEXTS
 from starlette.testclient import TestClient
+from translation.small import turned
 
 import nmt
 
@@ -99,9 +98,7 @@ def test_a_document_has_its_model_and_no_file_is_given(serve, translator) -> Non
 
 
 def test_a_right_to_left_model_says_that_it_is_not_steered(serve, translator) -> None:
-    other = copy(translator)
-    other.tokenizers = replace(translator.tokenizers, reverse_target=True)
-    with serve([("ltr", translator), ("rtl", other)]) as client:
+    with serve([("ltr", translator), ("rtl", turned(translator))]) as client:
         models = client.get("/v1/models").json()["models"]
         for model, expected in zip(models, (True, False), strict=True):
             asked = {"q": "Is", "model": model["name"], "prefix": "Il"}

@@ -21,8 +21,7 @@ HALF = HEALTH[:-4]
 CHUNKED = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
 TOO_LONG = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n"
 PART, LAST = b"2710\r\n" + b"x" * 10_000 + b"\r\n", b"0\r\n\r\n"
-BODY = b'{"q": ["Is", "He"], "source": "en", "target": "fr"}'
-REQUEST = post("/translate", BODY)
+REQUEST = post("/translate", b'{"q": ["Is", "He"], "source": "en", "target": "fr"}')
 
 
 class Client(NamedTuple):

@@ -44,10 +44,8 @@ def start(translating: Translating) -> Iterator[Callable[..., Worker]]:
     """Starts workers, busy with a `first` text as long as `translating` does not go."""
     workers = []
 
-    def start_worker(
-        batch_size: int = 5, capacity: int = 10, first: str = "first", **more: Any
-    ) -> Worker:
-        worker = Worker(translating, batch_size, capacity, **more)
+    def start_worker(batch_size: int = 5, capacity: int = 10, first: str = "first") -> Worker:
+        worker = Worker(translating, batch_size, capacity)
         workers.append(worker)
         if not translating.go.is_set():
             worker.submit([first], PLAIN)

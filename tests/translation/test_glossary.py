@@ -4,7 +4,9 @@ import contextlib
 import re
 from collections import Counter
 from copy import copy
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,16 +16,26 @@ from nmt.errors import ConfigError, DataError
 from nmt.search.search_config import SamplingConfig, SearchConfig
 from nmt.text.normalisation import normalise
 from nmt.text.numbers import canonical_numbers, lost_numbers
-from nmt.text.tokenizer import SentencePieceConfig, WordConfig
-from nmt.translation.glossary import MAX_CHARACTERS, Glossary, number_terms
+from nmt.text.tokenizer import SentencePieceConfig, WordConfig, train_tokenizers
+from nmt.text.vocabulary import EOS_ID
+from nmt.text.word_pieces import word_pieces
+from nmt.translation.glossary import MAX_CHARACTERS, Glossary, missed_terms, number_terms
+from nmt.translation.term_placement import place_terms, texts_with_terms
 from nmt.translation.translator import Translator
-from nmt.types import SentencePair
+from nmt.translation.word_alignment import words_of
+from nmt.types import Hypothesis, SentencePair, TranslatedHypothesis
 
 BEAM = SearchConfig(beam=5, max_length=40, max_length_factor=1, allow_unk=False)
 TRANSLATOR = translator_of(search=BEAM)
 TOKENIZERS = TRANSLATOR.tokenizers
 MARKED = SentencePieceConfig(vocab_size=40, case="markup")
 WORDS = WordConfig(min_freq=1)
+BYTES = train_tokenizers(
+    SentencePieceConfig(vocab_size=266, byte_fallback=True, case="markup"),
+    [SentencePair("a b", "c d")],
+    *("en", "fr"),
+    seed=1,
+)
 TERMS = {"cats": ["chats"], "is": ["est", "noir"], "garden": ["les deux"]}
 
 
@@ -37,7 +49,7 @@ def missed(translator: Translator, text: str) -> tuple[str, int, list[str]]:
     """Translate a text; return also the number of its terms, and the sources of those it lacks."""
     [translation], glossary = translator.translate([text]), translator.glossary
     terms = glossary.terms_of(text)
-    lacking = glossary.missed(terms, translation.hypotheses[0].hypothesis)
+    lacking = missed_terms(terms, translation.hypotheses[0].hypothesis, translator.tokenizers)
     return translation.text, len(terms), [term.source for term in lacking]
 
 
@@ -96,6 +108,76 @@ def test_every_term_is_met_and_other_texts_stay(config, is_reversed: bool) -> No
                 assert any(re.search(pattern, output) for pattern in patterns)
         assert sources or translation.text == unforced
     assert missed(translator, LONGER) == (after[2].text, 3, [])
+
+
+def linked(text: str, translation: str, links: str, tokenizers=None) -> TranslatedHypothesis:
+    """A translation that attends by word: link 21 is from its word 2 to source word 1."""
+    src, tgt = (tokenizers or BYTES).src, (tokenizers or BYTES).tgt
+    source, target = src.encode(text), tgt.encode(translation)
+    sources, targets = ([w[0] for w in words_of(t, "fr")] for t in (text, translation))
+    columns, rows = (
+        word_pieces(sources, source, src).shares,
+        word_pieces(targets, target, tgt).shares,
+    )
+    attention = np.zeros((len(target.ids) + 1, len(source.ids) + 1), np.float32)
+    for j, i in (map(int, link) for link in links.split()):
+        attention[:-1, :-1] += np.outer(rows[j], columns[i] / columns[i].sum())
+    attention /= attention.sum(axis=1, keepdims=True).clip(1)
+    hypothesis = Hypothesis((*target.ids, EOS_ID), (), 0.0, attention, True)
+    return TranslatedHypothesis(translation, target, hypothesis)
+
+
+@pytest.mark.parametrize(
+    ("terms", "text", "translation", "links", "expected"),
+    [
+        ({"cat": "minou"}, "a cat, a", "un chat, un", "11", ["un minou, un", "une minou, un"]),
+        ({"cat": "A|b"}, "my cat", "ton chat", "11", ["ton A", "ton b", "ta b"]),
+        ({"way": "avenue"}, "The way", "La  rue.", "00 11", ["La  avenue."]),
+        ({"way": "avenue"}, "The way", "La rue.", "00 11", ["L’avenue."]),
+        ({"way": "b"}, "the way", "l’allée", "00 11", ["le b", "la b"]),
+        ({"cat": "B"}, "cat + Cat", "a + 7", "00 22", ["B + 7"]),  # numbers stay
+        ({"cat": "B", "d": "C"}, "cat cat d", "a e u", "01 12 20", ["B C B"]),
+        ({"cat": "B"}, "cat or cat", "a e", "00 11 11 12", ["B e"]),  # the second is left out
+        ({"cat": "B", "d": "C"}, "cat d", "e", "00 01", []),  # one word for both
+        ({"cat": "B"}, "a cat", "a chat", "00", []),  # no word attends to the term
+        ({"fire cat": "b"}, "fire cat d", "A de e", "01 10 22", ["B e"]),
+        ({"an": "iB"}, "an", "A", "00", ["iB"]),  # a capital would be a different word
+        ({"eau": "b"}, "eau", "L’eau", "00 10", ["Le b", "La b"]),  # the article stays
+        ({"want": "b"}, "I want", "Je le veux", "00 21", ["Je le b"]),  # a pronoun
+        ({"US": "B"}, "us US", "u v", "00 11", ["u B"]),  # as terms_of finds it
+        ({"law": "B"}, "in-law x", "beau y", "00 11", []),  # a part of a word
+    ],
+)
+def test_a_term_replaces_what_attends_to_it(terms, text, translation, links, expected) -> None:
+    glossary = Glossary({source: forms.split("|") for source, forms in terms.items()}, BYTES)
+    output, source = linked(text, translation, links), BYTES.src.encode(text)
+    assert texts_with_terms(text, source, output, glossary.terms_of(text), BYTES) == expected
+
+
+def test_a_capital_after_an_apostrophe_counts() -> None:
+    terms = Glossary({"cat": "Ab", "dog": "B"}, BYTES).terms_of("cat dog")
+    output = linked("cat", "qu’Ab, qu’Bc", "")
+    assert [term.source for term in missed_terms(terms, output.hypothesis, BYTES)] == ["dog"]
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_placed_term_has_the_score_of_the_model(finished: bool) -> None:
+    translator = with_terms({"cats": "chats"})
+    hypothesis = linked("cats", "chiens", "00", TOKENIZERS).hypothesis
+    n = len(hypothesis.ids) - (not finished)
+    ids, attention = hypothesis.ids[:n], hypothesis.attention[:n]
+    aligned = replace(hypothesis, ids=ids, attention=attention, finished=finished)
+    beams = [[aligned, bare := replace(aligned, attention=0 * attention)], [bare, aligned]]
+    sources = [TOKENIZERS.src.encode("cats")] * 2
+    place_terms(
+        translator.batched, dict.fromkeys((0, 1), "cats"), sources, beams, translator.glossary, BEAM
+    )
+    [placed] = beams[0]  # a second hypothesis without a place is left out
+    assert beams[1] == [bare, aligned]
+    [forced] = translator.force(["cats"], ["chats"])
+    assert placed.ids == forced.hypotheses[0].hypothesis.ids[: None if finished else -1]
+    assert placed.finished == finished
+    assert not finished or placed.score == pytest.approx(forced.hypotheses[0].hypothesis.score)
 
 
 def test_an_empty_target_copies_the_source() -> None:

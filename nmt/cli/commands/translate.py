@@ -74,8 +74,9 @@ def translate(
 
     --temperature, --top-k, --top-p and --seed sample translations instead of searching. A sample
     depends only on the seed and the sentence. --must uses dynamic beam allocation, so --beam should
-    be larger than the number of pieces in the required words. --glossary uses it too, for terms
-    that a translation would otherwise lack. A note on stderr says how many terms were met.
+    be larger than the number of pieces in the required words. --glossary puts a term that the
+    translation lacks in place of the words that attend to it. A note on stderr says how many terms
+    were met.
 
     A score is the log-probability of the translation divided by the length penalty. With --rerank
     it is the weighted mean of the scores of all models. With --json each line is an object with

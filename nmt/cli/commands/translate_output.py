@@ -100,8 +100,11 @@ class TranslationOutput:
         if max_pieces is not None and len(translation.source.ids) > max_pieces:
             self.too_long.append(place)
         if glossary is not None and translation.hypotheses:
+            from nmt.translation.glossary import missed_terms
+
             terms = glossary.terms_of(translation.src_text)
-            missed = glossary.missed(terms, translation.hypotheses[0].hypothesis)
+            best = translation.hypotheses[0].hypothesis
+            missed = missed_terms(terms, best, self.translator.tokenizers)
             self.n_terms += len(terms)
             self.missed += [(place, term.source) for term in missed]
         return translation

@@ -21,9 +21,8 @@ TRANSFORMERS = (
 
 def pair_of(targets: tuple[int, ...] = TARGET, contrast: int | None = None) -> Pair:
     """The pair; `targets` are what is predicted in place of TARGET after the same prefix."""
-    src_ids, tgt_in, tgt_out = (
-        torch.tensor(ids, device=DEVICE) for ids in (SOURCE, (2, *TARGET[:-1]), targets)
-    )
+    sides = SOURCE, (2, *TARGET[:-1]), targets
+    src_ids, tgt_in, tgt_out = (torch.tensor(ids, device=DEVICE) for ids in sides)
     return Pair(src_ids, tgt_in, tgt_out, contrast)
 
 

@@ -52,12 +52,10 @@ def test_parts_sum_to_the_result_of_an_attention(name: str) -> None:
         torch.testing.assert_close(total, within.result)
     src_ids = pair.src_ids[None]
     memory = model.encode(src_ids, torch.ones_like(src_ids, dtype=torch.bool))
-    torch.testing.assert_close(
-        model.encoder.norm(within.output(within.x, within.result)), memory.values[0]
-    )
-    for layer, (within, cross) in zip(
-        model.decoder.layers, decoder_attentions(model, pair), strict=True
-    ):
+    normalised = model.encoder.norm(within.output(within.x, within.result))
+    torch.testing.assert_close(normalised, memory.values[0])
+    attentions = decoder_attentions(model, pair)
+    for layer, (within, cross) in zip(model.decoder.layers, attentions, strict=True):
         total = cross.parts.sum(dim=1) + layer.source.W_o.bias
         torch.testing.assert_close(total, cross.result)
         output = cross.output(cross.x, cross.result)
