@@ -31,8 +31,12 @@ class Constraint:
     attention: Mapping[int, Float32[np.ndarray, "N S"]] = field(default_factory=dict)
     words: WordConstraints = NO_WORDS
 
-    def __bool__(self) -> bool:
-        return bool(self.prefix or self.attention or self.words)
+    def is_met(self, ids: tuple[int, ...]) -> bool:
+        """Return whether the pieces `ids`, in the order of the search, have prefix and words."""
+        words, prefix = self.words, self.prefix
+        has_words = all(any(word.occurs_in(ids) for word in forms) for forms in words.must)
+        has_forbidden = any(word.occurs_in(ids) for word in words.must_not)
+        return ids[: len(prefix)] == prefix and has_words and not has_forbidden
 
     @property
     def n_pieces(self) -> int:

@@ -6,12 +6,13 @@ without the term tells where this usual translation is, which the term then repl
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import islice, product
 from typing import NamedTuple
 
 import numpy as np
 
+from nmt.search.constraints import Constraint
 from nmt.search.search_config import SearchConfig
 from nmt.text.determiners import leading_determiner, with_determiners
 from nmt.text.normalisation import has_typography, normalise
@@ -35,21 +36,25 @@ class _Variant(NamedTuple):
 
 def place_terms(
     batched: BatchedModel,
-    texts: Mapping[int, str],
-    sources: Sequence[Encoded],
+    sentences: Sequence[tuple[str, Encoded, Constraint]],
     beams: list[list[Hypothesis]],
     glossary: Glossary,
     config: SearchConfig,
 ) -> None:
-    """Put terms that hypotheses of `texts` lack in the place of their usual translations.
+    """Put terms that hypotheses lack in the place of their usual translations.
 
-    Changes `beams`, but no text whose best hypothesis has no place for a term. Its other hypotheses
-    without a place are left out. The model selects the forms; the ranks stay as they are.
+    `sentences` has a text, its pieces and the constraint on its translation for each of `beams`.
+    Changes `beams`, but no text whose best hypothesis has no place for a term, or whose constraint
+    has attention weights. Its other hypotheses without a place are left out. The model selects the
+    forms, of those that the constraint allows. The order of the hypotheses stays.
     """
     tokenizers = batched.tokenizers
+    order = -1 if tokenizers.reverse_target else 1
     variants: list[_Variant] = []
     best: dict[tuple[int, int], Hypothesis] = {}  # by text and rank
-    for i, text in texts.items():
+    for i, (text, source, constraint) in enumerate(sentences):
+        if constraint.attention:
+            continue
         terms = [term for term in glossary.terms_of(text) if term.words]
         limit = max(1, _MAX_VARIANTS // max(1, len(beams[i])))
         for rank, hypothesis in enumerate(beams[i]):
@@ -59,11 +64,13 @@ def place_terms(
                 continue
             output = with_text(hypothesis, tokenizers.tgt)
             end = (EOS_ID,) if hypothesis.finished else ()
-            for new in texts_with_terms(text, sources[i], output, missed, tokenizers, limit):
+            for new in texts_with_terms(text, source, output, missed, tokenizers, limit):
                 ids = (*tokenizers.tgt.encode(new).ids, *end)
-                if config.allow_unk or UNK_ID not in ids:
+                is_writable = config.allow_unk or UNK_ID not in ids
+                if is_writable and constraint.is_met(ids[::order]):
                     variants.append(_Variant(i, rank, ids))
-    pairs = [sources[variant.text] for variant in variants], [variant.ids for variant in variants]
+    sources = [sentences[variant.text][1] for variant in variants]
+    pairs = sources, [variant.ids for variant in variants]
     for n, hypothesis in batched.force(*pairs, config):
         key = variants[n][:2]
         if key not in best or hypothesis.score > best[key].score:

@@ -242,7 +242,7 @@ class Translator:
         """Search each text, and again if a hypothesis lacks a term or a number of the text.
 
         Numbers are required in a second search with twice the beam. Terms are put in the place that
-        attention gives. Terms without a place, and those of a text with constraints, are required.
+        attention gives; terms without a place are required.
         """
         beams = self.batched.search(sources, config, constraints)
         keeps_numbers = config.keep_numbers and not config.uses_sampling
@@ -268,8 +268,9 @@ class Translator:
             lost = {i: text for i, text in pairs if self._is_number_lost(text, beams[i])}
             search_again({i: numbers_of(text) for i, text in lost.items()})
         if self.glossary is not None:
-            free = {i: text for i, text in pairs if not (constraints and constraints[i])}
-            place_terms(self.batched, free, sources, beams, self.glossary, config)
+            rows = constraints or [Constraint()] * len(texts)
+            sentences = list(zip(texts, sources, rows, strict=True))
+            place_terms(self.batched, sentences, beams, self.glossary, config)
             lacking = {}
             for i, text in pairs:
                 terms = [term for term in self.glossary.terms_of(text) if term.words]

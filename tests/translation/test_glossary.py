@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from translation.small import LONGER, PIECES, TEXTS, translator_of, turned
 
 from nmt.errors import ConfigError, DataError
+from nmt.search.constraints import Constraint
 from nmt.search.search_config import SamplingConfig, SearchConfig
 from nmt.text.normalisation import normalise
 from nmt.text.numbers import canonical_numbers, lost_numbers
@@ -168,10 +169,8 @@ def test_a_placed_term_has_the_score_of_the_model(finished: bool) -> None:
     ids, attention = hypothesis.ids[:n], hypothesis.attention[:n]
     aligned = replace(hypothesis, ids=ids, attention=attention, finished=finished)
     beams = [[aligned, bare := replace(aligned, attention=0 * attention)], [bare, aligned]]
-    sources = [TOKENIZERS.src.encode("cats")] * 2
-    place_terms(
-        translator.batched, dict.fromkeys((0, 1), "cats"), sources, beams, translator.glossary, BEAM
-    )
+    sentences = [("cats", TOKENIZERS.src.encode("cats"), Constraint())] * 2
+    place_terms(translator.batched, sentences, beams, translator.glossary, BEAM)
     [placed] = beams[0]  # a second hypothesis without a place is left out
     assert beams[1] == [bare, aligned]
     [forced] = translator.force(["cats"], ["chats"])
