@@ -63,7 +63,7 @@ def router(service: Service) -> APIRouter:
     async def models() -> schema.ModelsAnswer:
         """List the served runs."""
         served = service.models.values()
-        answers = [schema.ModelAnswer.model_validate(one, from_attributes=True) for one in served]
+        answers = [schema.ModelAnswer.model_validate(m, from_attributes=True) for m in served]
         return schema.ModelsAnswer(models=answers, needs_key=bool(service.options.keys))
 
     return api

@@ -120,7 +120,8 @@ class BatchedModel:
         def read(inputs: Padded, ids: Sequence[Sequence[int]]) -> list[Hypothesis]:
             return force_decode(self.model, *inputs, ids, config.length_penalty, with_heads)
 
-        for i, hypothesis in self.map_pairs(sources, tgt_ids, config.batch_size, read, with_heads):
+        pairs = self.map_pairs(sources, tgt_ids, config.batch_size, read, by_area=with_heads)
+        for i, hypothesis in pairs:
             yield i, self.switch_order(hypothesis)
 
     def map_pairs(
@@ -154,6 +155,7 @@ class BatchedModel:
 
 
 def with_text(hypothesis: Hypothesis, tokenizer: Tokenizer) -> TranslatedHypothesis:
+    """Return a hypothesis with its text and the pieces of the text."""
     ids = without_eos(hypothesis)
     return TranslatedHypothesis(tokenizer.decode(ids), tokenizer.encoded_from_ids(ids), hypothesis)
 

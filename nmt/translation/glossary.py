@@ -28,6 +28,9 @@ from nmt.types import FilePath, Hypothesis
 MAX_CHARACTERS = 200
 """Largest length of a form of a term; each piece of it takes a step of the search."""
 
+_MAX_NUMBERS = 20
+"""The most numbers that a search may require; for more, its beam has too few banks."""
+
 
 class Term(NamedTuple):
     """A term as it is written in a text, and its translations, one of which is required.
@@ -155,13 +158,16 @@ def _is_in(text: str, forms: Sequence[str]) -> bool:
 
 
 def number_terms(text: str, tokenizers: Tokenizers) -> list[Term]:
-    """Return a term for each distinct number in digits, if the target vocabulary can write it."""
+    """Return a term for each distinct number in digits, if the target vocabulary can write it.
+
+    Returns [] for more than _MAX_NUMBERS numbers.
+    """
     tgt, is_reversed, terms = tokenizers.tgt, tokenizers.reverse_target, []
     for forms in dict.fromkeys(number_forms(text)):
         words = tuple(filter(None, (word_of(tgt, form, is_reversed) for form in forms)))
         if words:
             terms.append(Term(forms[0], words))
-    return terms
+    return terms if len(terms) <= _MAX_NUMBERS else []
 
 
 def add_terms(constraint: Constraint, terms: Sequence[Term]) -> Constraint:

@@ -6,7 +6,7 @@ without the term tells where this usual translation is, which the term then repl
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice, product
 from typing import NamedTuple
 
@@ -26,59 +26,83 @@ from nmt.types import Encoded, Hypothesis, TranslatedHypothesis
 _MAX_VARIANTS = 16  # largest number of combinations of forms that the model compares
 
 
-class _Variant(NamedTuple):
-    """The pieces of a translation with its terms, for one hypothesis of a text."""
+class Sentence(NamedTuple):
+    """A text as the model reads it, its pieces, and the constraint on its translation."""
 
-    text: int
+    text: str
+    source: Encoded
+    constraint: Constraint
+
+
+class _Variant(NamedTuple):
+    """The pieces of a translation with its terms, for hypothesis `rank` of a sentence."""
+
+    sentence: int
     rank: int
     ids: tuple[int, ...]
 
 
 def place_terms(
     batched: BatchedModel,
-    sentences: Sequence[tuple[str, Encoded, Constraint]],
+    sentences: Sequence[Sentence],
     beams: list[list[Hypothesis]],
     glossary: Glossary,
     config: SearchConfig,
-) -> None:
-    """Put terms that hypotheses lack in the place of their usual translations.
+) -> dict[int, list[Term]]:
+    """Replace the words aligned with a term by the term, in hypotheses that lack it.
 
-    `sentences` has a text, its pieces and the constraint on its translation for each of `beams`.
-    Changes `beams`, but no text whose best hypothesis has no place for a term, or whose constraint
-    has attention weights. Its other hypotheses without a place are left out. The model selects the
-    forms, of those that the constraint allows. The order of the hypotheses stays.
+    Changes `beams`, except for sentences whose best hypothesis has no place for a term, or whose
+    constraint has attention weights. Other hypotheses without a place are left out; the order
+    stays. The model selects the forms, among those that the constraint allows.
+
+    Returns all terms of each sentence that still has a hypothesis without one of them.
     """
     tokenizers = batched.tokenizers
-    order = -1 if tokenizers.reverse_target else 1
+    lacking: dict[int, list[Term]] = {}
     variants: list[_Variant] = []
-    best: dict[tuple[int, int], Hypothesis] = {}  # by text and rank
-    for i, (text, source, constraint) in enumerate(sentences):
-        if constraint.attention:
-            continue
-        terms = [term for term in glossary.terms_of(text) if term.words]
-        limit = max(1, _MAX_VARIANTS // max(1, len(beams[i])))
-        for rank, hypothesis in enumerate(beams[i]):
-            missed = missed_terms(terms, hypothesis, tokenizers)
-            if not missed:
-                best[i, rank] = hypothesis
-                continue
-            output = with_text(hypothesis, tokenizers.tgt)
-            end = (EOS_ID,) if hypothesis.finished else ()
-            for new in texts_with_terms(text, source, output, missed, tokenizers, limit):
-                ids = (*tokenizers.tgt.encode(new).ids, *end)
-                is_writable = config.allow_unk or UNK_ID not in ids
-                if is_writable and constraint.is_met(ids[::order]):
-                    variants.append(_Variant(i, rank, ids))
-    sources = [sentences[variant.text][1] for variant in variants]
-    pairs = sources, [variant.ids for variant in variants]
-    for n, hypothesis in batched.force(*pairs, config):
-        key = variants[n][:2]
+    best: dict[tuple[int, int], Hypothesis] = {}  # by sentence and rank
+    for i, (sentence, hypotheses) in enumerate(zip(sentences, beams, strict=True)):
+        terms = [term for term in glossary.terms_of(sentence.text) if term.words]
+        missed = [missed_terms(terms, hypothesis, tokenizers) for hypothesis in hypotheses]
+        if any(missed):
+            lacking[i] = terms
+            best |= {(i, rank): h for rank, h in enumerate(hypotheses) if not missed[rank]}
+            variants += _variants(i, sentence, hypotheses, missed, tokenizers, config.allow_unk)
+    sources = [sentences[variant.sentence].source for variant in variants]
+    for n, hypothesis in batched.force(sources, [variant.ids for variant in variants], config):
+        key = variants[n].sentence, variants[n].rank
         if key not in best or hypothesis.score > best[key].score:
             best[key] = hypothesis
-    for i in {variant.text for variant in variants}:
+    for i in {variant.sentence for variant in variants}:
         if (i, 0) in best:
             row = [best[i, rank] for rank in range(len(beams[i])) if (i, rank) in best]
             beams[i] = list({hypothesis.ids: hypothesis for hypothesis in row}.values())
+            if not any(missed_terms(lacking[i], h, tokenizers) for h in beams[i]):
+                del lacking[i]
+    return lacking
+
+
+def _variants(
+    index: int,
+    sentence: Sentence,
+    hypotheses: Sequence[Hypothesis],
+    missed: Sequence[Sequence[Term]],
+    tokenizers: Tokenizers,
+    allow_unk: bool,
+) -> Iterator[_Variant]:
+    """Yield the variants of each hypothesis with the terms that it lacks, `missed`."""
+    text, source, constraint = sentence
+    order = -1 if tokenizers.reverse_target else 1
+    limit = max(1, _MAX_VARIANTS // len(hypotheses))
+    for rank, (hypothesis, terms) in enumerate(zip(hypotheses, missed, strict=True)):
+        if not terms or constraint.attention:
+            continue
+        output = with_text(hypothesis, tokenizers.tgt)
+        end = (EOS_ID,) if hypothesis.finished else ()
+        for variant in texts_with_terms(text, source, output, terms, tokenizers, limit):
+            ids = (*tokenizers.tgt.encode(variant).ids, *end)
+            if (allow_unk or UNK_ID not in ids) and constraint.is_met(ids[::order]):
+                yield _Variant(index, rank, ids)
 
 
 def texts_with_terms(
@@ -106,7 +130,7 @@ def texts_with_terms(
             before, variants = with_determiners(before, variants)
         is_first = not output.text[: position + len(before)].strip()
         if is_first and output.text.lstrip()[0].isupper():
-            variants = [v[0].upper() + v[1:] if v == v.lower() else v for v in variants]
+            variants = [f[0].upper() + f[1:] if f == f.lower() else f for f in variants]
         parts += [[before], variants]
         position = end
     parts.append([output.text[position:]])

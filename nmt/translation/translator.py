@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, repeat
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ from nmt.translation.arguments import checked_texts, merged_search
 from nmt.translation.batched import BatchedModel, Padded, with_text
 from nmt.translation.constraint import Prefix, Weights, constraints_of
 from nmt.translation.drawn import DrawnTranslation
-from nmt.translation.glossary import Glossary, Term, add_terms, missed_terms, number_terms
+from nmt.translation.glossary import Glossary, Term, add_terms, number_terms
 from nmt.translation.parallel import CheckCancelled
 from nmt.translation.reranking import (
     DEFAULT_WEIGHT,
@@ -37,11 +37,8 @@ from nmt.translation.reranking import (
     is_backward,
     rerank,
 )
-from nmt.translation.term_placement import place_terms
+from nmt.translation.term_placement import Sentence, place_terms
 from nmt.types import Encoded, FilePath, Hypothesis, TranslatedHypothesis
-
-_MAX_NUMBERS = 20
-"""The most numbers that a search may require; for more, its beam has too few banks."""
 
 _BATCHES_PER_CHUNK = 16
 """Texts of a stream are sorted by length within this many batches; more saves little padding."""
@@ -246,38 +243,39 @@ class Translator:
         """
         beams = self.batched.search(sources, config, constraints)
         keeps_numbers = config.keep_numbers and not config.uses_sampling
-
-        def numbers_of(text: str) -> list[Term]:
-            numbers = number_terms(text, self.tokenizers) if keeps_numbers else []
-            return numbers if len(numbers) <= _MAX_NUMBERS else []
-
-        def search_again(lacking: Mapping[int, Sequence[Term]]) -> None:
-            required = {
-                i: add_terms(constraints[i] if constraints else Constraint(), terms)
-                for i, terms in lacking.items()
-                if terms
+        sentences = list(map(Sentence, texts, sources, constraints or repeat(Constraint())))
+        if keeps_numbers:
+            numbers = {
+                i: number_terms(text, self.tokenizers)
+                for i, text in enumerate(texts)
+                if self._is_number_lost(text, beams[i])
             }
+            self._search_again(sentences, beams, numbers, config)
+        if self.glossary is not None:
+            lacking = place_terms(self.batched, sentences, beams, self.glossary, config)
+            if keeps_numbers:
+                for i, terms in lacking.items():
+                    terms += number_terms(texts[i], self.tokenizers)
+            self._search_again(sentences, beams, lacking, config)
+        return beams
+
+    def _search_again(
+        self,
+        sentences: Sequence[Sentence],
+        beams: list[list[Hypothesis]],
+        terms: Mapping[int, Sequence[Term]],
+        config: SearchConfig,
+    ) -> None:
+        """Replace the hypotheses of sentences in `terms`, with their terms as required words."""
+        required = {
+            i: add_terms(sentences[i].constraint, needed) for i, needed in terms.items() if needed
+        }
+        if required:
             wide = config.model_copy(update={"beam": 2 * config.beam})
-            required_sources = [sources[i] for i in required]
-            again = self.batched.search(required_sources, wide, list(required.values()))
+            sources = [sentences[i].source for i in required]
+            again = self.batched.search(sources, wide, list(required.values()))
             for i, hypotheses in zip(required, again, strict=True):
                 beams[i] = hypotheses
-
-        pairs = list(enumerate(texts))
-        if keeps_numbers:
-            lost = {i: text for i, text in pairs if self._is_number_lost(text, beams[i])}
-            search_again({i: numbers_of(text) for i, text in lost.items()})
-        if self.glossary is not None:
-            rows = constraints or [Constraint()] * len(texts)
-            sentences = list(zip(texts, sources, rows, strict=True))
-            place_terms(self.batched, sentences, beams, self.glossary, config)
-            lacking = {}
-            for i, text in pairs:
-                terms = [term for term in self.glossary.terms_of(text) if term.words]
-                if any(missed_terms(terms, hypothesis, self.tokenizers) for hypothesis in beams[i]):
-                    lacking[i] = [*terms, *numbers_of(text)]
-            search_again(lacking)
-        return beams
 
     def _is_number_lost(self, text: str, hypotheses: Sequence[Hypothesis]) -> bool:
         """Return whether a hypothesis lacks a number that the text has in digits.

@@ -21,7 +21,7 @@ from nmt.text.tokenizer import SentencePieceConfig, WordConfig, train_tokenizers
 from nmt.text.vocabulary import EOS_ID
 from nmt.text.word_pieces import word_pieces
 from nmt.translation.glossary import MAX_CHARACTERS, Glossary, missed_terms, number_terms
-from nmt.translation.term_placement import place_terms, texts_with_terms
+from nmt.translation.term_placement import Sentence, place_terms, texts_with_terms
 from nmt.translation.translator import Translator
 from nmt.translation.word_alignment import words_of
 from nmt.types import Hypothesis, SentencePair, TranslatedHypothesis
@@ -169,7 +169,7 @@ def test_a_placed_term_has_the_score_of_the_model(finished: bool) -> None:
     ids, attention = hypothesis.ids[:n], hypothesis.attention[:n]
     aligned = replace(hypothesis, ids=ids, attention=attention, finished=finished)
     beams = [[aligned, bare := replace(aligned, attention=0 * attention)], [bare, aligned]]
-    sentences = [("cats", TOKENIZERS.src.encode("cats"), Constraint())] * 2
+    sentences = [Sentence("cats", TOKENIZERS.src.encode("cats"), Constraint())] * 2
     place_terms(translator.batched, sentences, beams, translator.glossary, BEAM)
     [placed] = beams[0]  # a second hypothesis without a place is left out
     assert beams[1] == [bare, aligned]

@@ -66,8 +66,8 @@ def augment(
 
     def show_progress(translations: "Iterator[Translation]", count: int) -> "Iterable[Translation]":
         n_missing, n_parts = (-(-n // PART_TEXTS) for n in (count, len(texts)))
-        translators = translator, *(reranker.translator for reranker in translator.rerankers)
-        names = ", reranked by ".join(one.origin for one in translators)
+        rerankers = [reranker.translator.origin for reranker in translator.rerankers]
+        names = ", reranked by ".join([translator.origin, *rerankers])
         written = f"{n_parts - n_missing:,} of {n_parts:,} parts written"
         say(f"{len(texts):,} sentences, {written}; {names}")
         return with_progress(translations, None, out, count)
