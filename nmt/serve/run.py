@@ -1,10 +1,12 @@
 """The server's process: its socket, signals, log and orderly shutdown."""
 
 import logging
+import os
 import signal
 import socket
 import sys
 import time
+from types import FrameType
 from typing import Any, cast
 
 import uvicorn
@@ -76,6 +78,12 @@ class Server(uvicorn.Server):
             connection.close_if_late()
         return await super().on_tick(counter)
 
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        # uvicorn would leave the models' threads running, with which Python ends in an abort.
+        if self.should_exit and sig == signal.SIGINT:
+            os._exit(128 + sig)
+        super().handle_exit(sig, frame)
+
 
 class OnceAMinute(logging.Filter):
     """Log filter that passes each kind of message once a minute, so no client can fill a disk."""
@@ -98,7 +106,7 @@ def run(app: FastAPI, listener: socket.socket) -> None:
     """Serve until SIGTERM or SIGINT.
 
     After the signal, no connection is accepted, and running requests have 5 seconds to finish. A
-    second signal ends the server at once. When uvicorn ends, it raises the signals again; handlers
+    second Ctrl-C ends the server at once. When uvicorn ends, it raises the signals again; handlers
     that do nothing let the process exit with 0.
     """
     sys.setswitchinterval(_SWITCH_SECONDS)

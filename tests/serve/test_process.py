@@ -44,8 +44,7 @@ def translated(run: Path) -> list[str]:
 
 def post(url: str, **asked: object) -> Any:
     body = json.dumps({"source": "en", "target": "fr", **asked}).encode()
-    headers = {"content-type": "application/json"}
-    request = urllib.request.Request(f"{url}/translate", body, headers)
+    request = urllib.request.Request(f"{url}/translate", body, {"content-type": "application/json"})
     with urllib.request.urlopen(request, timeout=60) as answer:
         return json.load(answer)
 
@@ -72,9 +71,18 @@ def test_answers_are_nmt_translates_and_sigterm_finishes_them(server, run) -> No
         time.sleep(0.3)
         process.send_signal(signal.SIGTERM)
         assert answer.result(60)["translatedText"] == lines * 28
-    assert process.wait(30) == 0
-    assert process.stderr is not None
-    assert process.stderr.read() == "tiny: en to fr\n"
+    assert (process.wait(30), process.stderr.read()) == (0, "tiny: en to fr\n")
+
+
+def test_a_second_ctrl_c_ends_it_at_once(server) -> None:
+    process, url = server
+    with ThreadPoolExecutor() as pool:
+        pool.map(lambda texts: post(url, q=texts), [TEXTS * 28] * 4)
+        time.sleep(0.3)
+        while process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.05)
+    assert (process.wait(), process.stderr.read()) == (130, "tiny: en to fr\n")
 
 
 def test_without_the_extra_one_line_says_how_to_install_it(run, monkeypatch) -> None:

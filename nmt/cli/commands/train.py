@@ -68,7 +68,8 @@ def train(
     with stop.one_report():
         run_config = config.load(*flags)
         if processes > ranks.world:
-            raise typer.Exit(launch(processes))
+            # Not sys.exit: Python would abort if a thread of torch's launcher is in C++ code then.
+            os._exit(launch(processes))
         process.configure_process(threads)
         with process.deterministic(run_config.train.deterministic):
             outcome = loop.train(run_config, run, sys.argv, stop, quiet, allow_change, ranks)
