@@ -57,8 +57,10 @@ def init(
     from nmt.cli.shared.process import configure_process
     from nmt.config import RunConfig
     from nmt.corpora.proposal import corpus_warnings, examine, is_messy, proposed_config
-    from nmt.settings.config_file import load_text
+    from nmt.settings.config_file import load_text, load_values
 
+    if name is not None:  # refused before the work, not after it
+        load_values({"name": name, "data": data, "train": {"epochs": 1}}, RunConfig, "nmt init")
     configure_process()  # as in `nmt train`, so that updates take as long
     say(f"reading {' and '.join(map(str, files))} ...")
     corpus = examine(data, is_order_known)
