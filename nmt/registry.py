@@ -49,10 +49,12 @@ def register(new: _Class) -> _Class:
     kind = getattr(new, "kind", None)
     if (literal := getattr(new, "model_fields", {}).get("kind")) is not None:
         kind = literal.default if get_args(literal.annotation) == (literal.default,) else None
-    if base is None or kind is None or kind in _BUILT_IN:
+    lacking = ", ".join(sorted(getattr(new, "__abstractmethods__", ())))
+    if base is None or kind is None or kind in _BUILT_IN or lacking:
         raise ConfigError(
-            f"register: got {new.__name__} of kind {kind!r}, allowed: a config of an attention, "
-            "loss or optimiser, or a metric, of a kind that is not built in"
+            f"register: got {new.__name__} of kind {kind!r}{lacking and f' without {lacking}'}, "
+            "allowed: a config of an attention, loss or optimiser, or a metric, of a kind that is "
+            "not built in, with all methods"
         )
     if issubclass(new, Metric):
         METRICS[kind] = new()

@@ -4,6 +4,7 @@ docs/api.md, whose examples run in test_docs.py, has a loss of its own.
 """
 
 import json
+import math
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +17,8 @@ from training.toy import records, train_tiny, write_reversal
 from nmt import register
 from nmt.config import RunConfig, dump_config, load_config
 from nmt.errors import ConfigError
-from nmt.evaluation.metric import Metric, MetricResult
+from nmt.evaluation.evaluate import score_translations
+from nmt.evaluation.metric import Metric, MetricResult, Scoring
 from nmt.models.attention.base import Attention
 from nmt.models.attention.multi_head import MultiHeadConfig
 from nmt.models.attention.options import AttentionOptions
@@ -26,7 +28,7 @@ from nmt.optim.optimizers import NamedParameters, OptimizerOptions
 from nmt.runs.directory import RunDirectory, add_checksum
 from nmt.settings.config_file import load_plugins
 from nmt.translation.translator import Translator
-from nmt.types import LOWER_IS_BETTER
+from nmt.types import LOWER_IS_BETTER, EvalExample
 
 pytestmark = pytest.mark.usefixtures("kinds")
 
@@ -127,6 +129,9 @@ def test_a_registered_metric_chooses_the_best_checkpoint(corpus: Path) -> None:
     assert outcome.best.step in [step for length, step in lengths if length == min(lengths)[0]]
     register(type("Longest", (Length,), {"lower_is_better": False}))
     assert "length" not in LOWER_IS_BETTER
+    register(type("Undefined", (Length,), {"score": lambda *_: math.nan}))
+    with pytest.raises(ConfigError, match="metric length: got nan"):
+        score_translations(["a"], [EvalExample("a", ("a",))], Scoring("en", ("length",)))
 
 
 def test_a_kind_that_is_registered_again_replaces_the_first() -> None:
@@ -140,9 +145,11 @@ def test_a_kind_that_is_registered_again_replaces_the_first() -> None:
 
 
 TAKEN = {"__annotations__": {"kind": Literal["dot"]}, "kind": "dot"}
+PARTIAL = Literal["partial"]  # its class lacks the method `build`
 NAMES_OF_THE_PACKAGE = [
     type("Taken", (DistanceConfig,), TAKEN),
     type("NoMetric", (Length,), {"kind": "loss"}),
+    type("Partial", (LossOptions,), {"__annotations__": {"kind": PARTIAL}, "kind": "partial"}),
 ]
 
 
@@ -154,9 +161,7 @@ def test_what_is_no_new_kind_is_refused_and_changes_nothing(unfit: Any) -> None:
     assert json.dumps(RunConfig.model_json_schema()) == schema
 
 
-def test_the_kinds_of_an_installed_package_are_known_to_configs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_kinds_of_an_installed_package_are_known_to_configs(tmp_path, monkeypatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     folder = tmp_path / "extra-1.0.dist-info"
     folder.mkdir()

@@ -29,8 +29,9 @@ def blocks(text: str, format: TextFormat) -> Iterator[Span]:
         raise DataError("no subtitles (SRT): no line such as 00:00:01,000 --> 00:00:02,500")
     start = 0
     for match in _SEPARATORS[format].finditer(text):
-        yield start, match.start()
-        start = match.end()
+        if match[0][:2] not in ("<!", "<?"):  # comments are inline markup
+            yield start, match.start()
+            start = match.end()
     yield start, len(text)
 
 
@@ -78,7 +79,7 @@ def _markdown_parser() -> "MarkdownIt":
 
 
 _LINE = re.compile(r"[^\r\n]*+(?:\r\n?|\n)|[^\r\n]++\Z")
-_FRONT_MATTER = re.compile(r"---[ \t]*\r?\n(?:.*\n)*?(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
+_FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*\r?\n(?:.*\n)*?(?:\1|\.\.\.)[ \t]*(?:\r?\n|\Z)")
 _LIST_MARK = re.compile(r"\[(?:[ xX]|!\w+)\][\s>]+")
 """The check box of a task, or the label of an alert."""
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from nmt.documents.blocks import blocks
 from nmt.documents.markup import TextFormat, extract_markup, hide_markup, unread_characters
 from nmt.documents.placement import restore_markup
-from nmt.documents.sentences import Splitter
+from nmt.documents.sentences import CLOSING, OPENING, Splitter
 from nmt.text.tokenizer import Tokenizers
 from nmt.translation.glossary import Glossary
 from nmt.types import Translation
@@ -68,23 +68,22 @@ class Document:
     """A text split into parts, which can be joined again with the sentences translated.
 
     In plain text, a sentence ends at the latest with its line, and in HTML, at the next tag that
-    separates sentences. White space around sentences is unchanged, as are parts without a letter
-    or digit. Raises DataError if the text is not in the format.
+    separates sentences. White space around sentences is unchanged, as are parts without a
+    letter. Raises DataError if the text is not in the format.
     """
 
     def __init__(self, text: str, format: TextFormat, reader: SentenceReader) -> None:
         self.parts = [Part(_BOM)] if text.startswith(_BOM) else []
         text = text.removeprefix(_BOM)
-        spaces = _HTML_SPACE if format == "html" else _LINE_BREAK
+        spaces = _ENTITY_SPACE if format in ("html", "markdown") else _PLAIN_SPACE
         position = 0
         for start, end in blocks(text, format):
-            # Sentences are found in a copy of the block that has spaces for line breaks and tags.
+            # Sentences are found in a copy of the block with spaces only, and with hidden tags.
             block = hide_markup(text[start:end], format)
             block = spaces.sub(lambda match: " " * len(match[0]), block)
             for sentence in reader.splitter.split(block):
-                raw = _FINAL_BREAK.sub("", text[start : start + len(sentence)])
-                first = start + len(raw) - len(raw.lstrip())
-                raw = raw.strip()
+                first = start + len(sentence) - len(sentence.lstrip(" "))
+                raw = text[first : start + len(sentence.rstrip(" "))]
                 source, restore = reader.read(raw, format)
                 if source:
                     self.parts.append(Part(text[position:first]))
@@ -137,11 +136,12 @@ def _with_breaks(text: str, raw: str) -> str:
     return "".join([*lines, text[start:]])
 
 
-_LINE_BREAK = re.compile(r"(?<!\s)[^\S\r\n]*+\\?+[\r\n][\s>]*+")
+_WHITE = f"[^\\S{OPENING}{CLOSING}]"
+_LINE_BREAK = re.compile(rf"(?<!{_WHITE})[^\S\r\n{OPENING}{CLOSING}]*+\\?+[\r\n](?:{_WHITE}|>)*+")
 """A line break with the white space around it, and the marks of a quotation in Markdown."""
 
-_FINAL_BREAK = re.compile(rf"{_LINE_BREAK.pattern}\Z")
-_HTML_SPACE = re.compile(rf"{_LINE_BREAK.pattern}|&(?:nbsp|\#160|\#xa0);", re.IGNORECASE)
+_PLAIN_SPACE = re.compile(rf"{_LINE_BREAK.pattern}|{_WHITE}")
+_ENTITY_SPACE = re.compile(rf"{_PLAIN_SPACE.pattern}|&(?:nbsp|\#160|\#xa0);", re.IGNORECASE)
 _SPACE = re.compile(r" (?!(?:[-–—+*_=#]*+|\d{1,9}[.)])(?: |\Z)|[>|]|<[!?]|```|~~~)")
 """A space where a line may end: a line after it would not begin a Markdown block or a speech."""
 

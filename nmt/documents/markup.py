@@ -10,6 +10,7 @@ from typing import Literal
 from unicodedata import category
 
 from nmt.corpora.sources import DataConfig
+from nmt.documents.sentences import CLOSING, OPENING
 from nmt.text.normalisation import compose_unicode
 from nmt.text.placeholders import PLACEHOLDERS, TAG
 from nmt.text.tokenizer import Tokenizer, Tokenizers
@@ -121,7 +122,7 @@ def extract_markup(
             stack[-1].children.append(mark)
         if mark.closing:
             stack.append(mark)
-    plain = plain.rstrip() if any(map(str.isalnum, plain)) else ""
+    plain = plain.rstrip() if any(map(str.isalpha, plain)) else ""
     return MarkedText(sentence, plain, root, copies, escapes)
 
 
@@ -148,11 +149,11 @@ def _characters(tokenizer: Tokenizer) -> frozenset[str]:
 def hide_markup(text: str, format: TextFormat) -> str:
     """Return a copy of the same length in which a splitter finds sentences.
 
-    It has spaces in place of tags, and a word in place of code.
+    It has OPENING or CLOSING in place of tags, and a word in place of code.
     """
 
     def hidden(match: re.Match[str]) -> str:
-        char = _HIDDEN.get(match.lastgroup or "")
+        char = CLOSING if match[0][:2] == "</" else _HIDDEN.get(match.lastgroup or "")
         return match[0] if char is None else char * len(match[0])
 
     return _LEXEMES[format].sub(hidden, text)
@@ -172,7 +173,7 @@ def _tag_name(tag: str) -> str:
     return re.split(r"[\s/>]", tag.lstrip("</"), maxsplit=1)[0].lower()
 
 
-_HIDDEN = {"tag": " ", "comment": " ", "code": "X", "link": "X"}
+_HIDDEN = {"tag": OPENING, "comment": OPENING, "code": "X", "link": "X"}
 
 
 def _space(text: str, mark: Mark, is_edge: bool) -> str:
@@ -201,7 +202,10 @@ _COMMON = (
 _ESCAPE = r"\\[!-/:-@\[-`{-~]"
 _CODE = r"(?P<left>\()?(?<!`)(?>(?P<fence>`++)(?:(?s:.)*?[^`])?(?P=fence)(?!`))(?(left)\))"
 _DESTINATION = r"<[^<>\n]{0,2000}>|(?:[^\s()<]|\([^\s()]{0,200}\)){0,2000}"
-_TARGET = rf'\((?:{_DESTINATION})(?:\s{{1,9}}"[^"]{{0,500}}")?\)|\[[^\[\]]{{0,200}}\]'
+_TITLE = r"\"[^\"]{0,500}\"|'[^']{0,500}'|\([^()]{0,500}\)"
+_TARGET = (
+    rf"\(\s{{0,9}}(?:{_DESTINATION})(?:\s{{1,9}}(?:{_TITLE}))?\s{{0,9}}\)|\[[^\[\]]{{0,200}}\]"
+)
 _TEXT = re.compile(rf"{_COMMON}|(?P<key>(?<![\w&])&(?=[^\W_])|(?<=[^\W\d_])&(?=[a-z]))")
 _LEXEMES: dict[TextFormat, re.Pattern[str]] = {
     "text": _TEXT,

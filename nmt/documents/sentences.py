@@ -16,6 +16,12 @@ _WINDOW = 4096
 _NOT_PLAIN = re.compile(r"[^\S ]|[\ud800-\udfff]")
 """White space other than a space, and lone surrogates, which UTF-8 cannot encode."""
 
+OPENING, CLOSING = "\x1e", "\x1f"
+"""White space in place of hidden tags. A sentence begins with the opening tags before it."""
+
+_KEPT = re.compile(r"\S|\s(?!\s)")  # without runs of white space, in which sentencex ends sentences
+_BEFORE_NEXT = re.compile(rf"{OPENING}[ {OPENING}]*\Z")
+
 _INITIAL = re.compile(r"(?<![\w'’])[^\W\d_a-zà-ÿ]\. *\Z")
 _ORDINAL = re.compile(r"\b\d\d?\. *\Z")
 _HAS_ORDINALS = frozenset(
@@ -49,7 +55,7 @@ class Splitter:
     max_pieces: int | None = None
 
     def split(self, text: str) -> list[str]:
-        """Return the sentences of a text, each with the white space after it.
+        """Return the sentences of a text, each with the white space and closing tags after it.
 
         Joined, they are the text. A sentence that is too long is cut in two at the end of a clause,
         or else at a space, each time nearest to the middle. A single word is never cut.
@@ -79,19 +85,24 @@ def _sentence_ends(text: str, lang: str) -> Iterator[int]:
     """
     has_letter = False
     start = 0
-    plain_text = _NOT_PLAIN.sub(" ", text)
+    places = [match.start() for match in _KEPT.finditer(text)]
+    plain_text = _NOT_PLAIN.sub(" ", "".join(map(text.__getitem__, places)))
     if lang == "en":
         plain_text = plain_text.replace(" me. ", " us. ")  # for sentencex, the state of Maine
     for end in _segment_ends(plain_text, lang):
-        has_letter = has_letter or any(map(str.isalpha, text[start:end]))
-        tail = text[max(start, end - 9) : end]
+        has_letter = has_letter or any(map(str.isalpha, plain_text[start:end]))
+        tail = plain_text[max(start, end - 9) : end]
         start = end
         is_within_word = tail[-1].isascii() and not tail[-1].isspace()
         is_abbreviation = (lang != "en" and _INITIAL.search(tail)) or (
             lang in _HAS_ORDINALS and _ORDINAL.search(tail)
         )
-        if end == len(text) or (has_letter and not is_within_word and not is_abbreviation):
-            yield end
+        if end == len(plain_text):
+            yield len(text)
+        elif has_letter and not is_within_word and not is_abbreviation:
+            place = places[end - 1] + 1
+            tags = _BEFORE_NEXT.search(text, max(0, place - _WINDOW), place)
+            yield tags.start() if tags else place
             has_letter = False
 
 

@@ -1,11 +1,13 @@
 """Translation and scoring of a test set."""
 
+import math
 import time
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
+from nmt.errors import ConfigError
 from nmt.evaluation.counts import Count, count_faults
 from nmt.evaluation.metric import MetricResult
 from nmt.evaluation.metric import Scoring as Scoring
@@ -89,9 +91,16 @@ def score_translations(
 
 
 def scores_of(texts: ComparableTexts, scoring: Scoring) -> dict[str, MetricResult]:
-    """Return the result of each metric. If NFC changed a text, signatures end in `|unicode:nfc`."""
+    """Return the result of each metric. If NFC changed a text, signatures end in `|unicode:nfc`.
+
+    Raises ConfigError for a registered metric whose score is not a finite number.
+    """
     hyps, examples = texts.hyp_texts, texts.examples
     scores = {name: METRICS[name].score(hyps, examples, scoring) for name in scoring.metrics}
+    for name, result in scores.items():
+        if not math.isfinite(getattr(result, "score", math.nan)):
+            raise ConfigError(f"metric {name}: got {result}, allowed: a MetricResult, finite")
+        scores[name] = replace(result, score=float(result.score))
     if texts.n_not_nfc or texts.n_refs_not_nfc:
         for name, result in scores.items():
             scores[name] = replace(result, signature=f"{result.signature}|unicode:nfc")

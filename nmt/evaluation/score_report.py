@@ -131,9 +131,9 @@ def comparison_line(comparison: Comparison, baseline: object) -> str:
     """Return the difference and its p-values: `BLEU +1.13 against 60.10 of old.txt, p = ...`."""
     return (
         f"{comparison.name} {comparison.score - comparison.baseline:+.2f} against "
-        f"{comparison.baseline:.2f} of {baseline}, p = {comparison.p_value:.3f} "
+        f"{comparison.baseline:.2f} of {baseline}, p = {comparison.p_value:.4f} "
         f"(paired bootstrap, n={comparison.n_bootstrap}), "
-        f"{comparison.p_randomisation:.3f} (approximate randomisation, n={RANDOMISATIONS})"
+        f"{comparison.p_randomisation:.4f} (approximate randomisation, n={RANDOMISATIONS})"
     )
 
 

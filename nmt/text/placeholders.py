@@ -25,7 +25,7 @@ VARIABLE = "|".join(
 )
 _ONE = f"{ADDRESS}|{VARIABLE}"
 _RUN = rf"(?>(?:{_ONE})(?:[,.;:/|+*~=#&-]{{0,3}}(?:{_ONE}))*)"
-PLACEHOLDERS = rf"\({_RUN}\)|\"{_RUN}\"|'{_RUN}'|{_RUN}"
+PLACEHOLDERS = rf"\({_RUN}\)|\[{_RUN}\]|\"{_RUN}\"|'{_RUN}'|{_RUN}"
 """Addresses and variables of printf, Python, Qt, a shell or a template. `("%s/%s")` is a single
 placeholder, because a model would alter the marks that remain without the variables."""
 

@@ -51,7 +51,7 @@ def constraints_of(
         return [Constraint(words=words)] * len(sources) if words else []
     weights = list(attention) or [{}] * len(sources)
     if not len(sources) == len(prefixes) == len(weights):
-        got = f"{len(prefixes)} prefixes and {len(weights)} sets of weights"
+        got = f"{len(prefixes)} prefixes and {len(attention)} sets of weights"
         raise DataError(f"translate: got {got} for {format_count(len(sources), 'text')}")
     constraints = []
     for source, prefix, rows in zip(sources, prefixes, weights, strict=True):

@@ -236,7 +236,7 @@ class Translator:
         config: SearchConfig,
         constraints: Sequence[Constraint],
     ) -> list[list[Hypothesis]]:
-        """Search each text, and again if a hypothesis lacks a term or a number of the text.
+        """Search each text, and again if a term or, in the best hypothesis, a number is missing.
 
         Numbers are required in a second search with twice the beam. Terms are put in the place that
         attention gives; terms without a place are required.
@@ -248,7 +248,7 @@ class Translator:
             numbers = {
                 i: number_terms(text, self.tokenizers)
                 for i, text in enumerate(texts)
-                if self._is_number_lost(text, beams[i])
+                if beams[i] and self._is_number_lost(text, beams[i][0])
             }
             self._search_again(sentences, beams, numbers, config)
         if self.glossary is not None:
@@ -277,8 +277,8 @@ class Translator:
             for i, hypotheses in zip(required, again, strict=True):
                 beams[i] = hypotheses
 
-    def _is_number_lost(self, text: str, hypotheses: Sequence[Hypothesis]) -> bool:
-        """Return whether a hypothesis lacks a number that the text has in digits.
+    def _is_number_lost(self, text: str, hypothesis: Hypothesis) -> bool:
+        """Return whether the hypothesis lacks a number that the text has in digits.
 
         A number that the text repeats is needed once. A hypothesis without digits may write small
         numbers as words.
@@ -286,11 +286,8 @@ class Translator:
         source = Counter(set(canonical_numbers(text)))
         if not source:
             return False
-        texts = (with_text(h, self.tokenizers.tgt).text for h in hypotheses)
-        return any(
-            source - output and (output or lost_numbers(source, source, output))
-            for output in (Counter(canonical_numbers(output_text)) for output_text in texts)
-        )
+        output = Counter(canonical_numbers(with_text(hypothesis, self.tokenizers.tgt).text))
+        return bool(source - output and (output or lost_numbers(source, source, output)))
 
     def read(self, text: str, search: SearchConfig | None = None) -> str:
         """Return a source text as the model reads it: see `search.correct_spelling`."""
@@ -346,7 +343,7 @@ class Translator:
         texts: Iterable[str],
         target_texts: Iterable[str],
         with_heads: bool = False,
-        search: SearchConfig | None = None,
+        search: SearchConfig | Mapping[str, object] | None = None,
     ) -> list[DrawnTranslation]:
         """Compute probability, score, entropies and attention of translations (forced decoding).
 
@@ -355,7 +352,8 @@ class Translator:
         length penalty, the batch size and `correct_spelling` are used. Raises DataError if the
         numbers of texts differ, and TypeError if a text is not a str.
         """
-        texts, _, sources = self._encoded(texts, search)
+        config = merged_search(self.search, search)
+        texts, _, sources = self._encoded(texts, config)
         target_texts = list(checked_texts(target_texts, "target_texts"))
         if len(sources) != len(target_texts):
             got = format_count(len(target_texts), "translation")
@@ -363,7 +361,7 @@ class Translator:
         targets = [self.tokenizers.tgt.encode(text) for text in target_texts]
         tgt_ids = [(*target.ids, EOS_ID) for target in targets]
         scored: list[tuple[TranslatedHypothesis, ...]] = [() for _ in sources]
-        pairs = self.batched.force(sources, tgt_ids, search or self.search, with_heads)
+        pairs = self.batched.force(sources, tgt_ids, config, with_heads)
         for i, hypothesis in pairs:
             scored[i] = (TranslatedHypothesis(target_texts[i], targets[i], hypothesis),)
         return list(map(DrawnTranslation, texts, sources, scored))

@@ -4,7 +4,6 @@ import hashlib
 import json
 from pathlib import Path
 
-import pytest
 from cli.helpers import nmt, refusal
 from corpora.test_fetch import write_catalog
 
@@ -12,9 +11,7 @@ CONFIG = "name: small\ndata: {corpus: small}\ntokenizer: {kind: word}\ntrain: {e
 LINES = {"train": 4, "valid": 2, "test": 1, "extra": 1}
 
 
-def test_a_corpus_is_listed_fetched_and_checked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_corpus_is_listed_fetched_and_checked(tmp_path, monkeypatch) -> None:
     def small() -> str:
         return nmt("corpus", "list").stdout.split("small (en, fr)")[1]
 

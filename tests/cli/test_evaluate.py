@@ -68,9 +68,7 @@ def test_scores_and_translations_are_kept_in_the_newest_run() -> None:
         (TWICE, "test-rerank-tiny-rerank-tiny-rerank-weights1,0.25", "rerank_weights", [1, 0.25]),
     ],
 )
-def test_each_way_to_translate_is_kept_apart(
-    flags: tuple[str, ...], name: str, setting: str, value: object
-) -> None:
+def test_each_way_to_translate_is_kept_apart(flags, name, setting, value) -> None:
     result = quick(*flags, "--json", "--batch-size", "2")
     content = report(name)
     assert json.loads(result.stdout) == content
@@ -132,9 +130,7 @@ def test_files_are_translated_and_written_to_a_file_or_stdout() -> None:
     assert "swapped" in quick("--src", "fr", "--ref", "en").stderr
 
 
-def test_given_translations_need_no_run_or_are_kept_in_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_given_translations_need_no_run_or_are_kept_in_it(tmp_path, monkeypatch) -> None:
     assert nmt(*QUICK, "--hyp", "fr").stdout.startswith("BLEU 100.00  ")
     content = report("test-hyp-fr")
     assert (content["hyp"], content["seconds"]) == ("fr", None)

@@ -80,9 +80,7 @@ def commits(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict
         yield handler.commits  # type: ignore[attr-defined]
 
 
-def test_a_pushed_run_translates_as_the_run_does(
-    commits: list[dict[str, bytes]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pushed_run_translates_as_the_run_does(commits, monkeypatch) -> None:
     assert nmt("runs", "push", "run", "--to", "ana/small").stdout.endswith(f"/commit/{1:040d}\n")
     assert set(commits[0]) == {"run.zip", "README.md"}
     assert b"--run hf:ana/small" in commits[0]["README.md"]
@@ -125,9 +123,7 @@ def test_what_the_hub_refuses_is_one_line(commits: list[dict[str, bytes]]) -> No
         assert "a packed run" in refusal(command, "--run", FIRST)
 
 
-def test_a_hub_out_of_reach_is_one_line_at_once(
-    commits: list[dict[str, bytes]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hub_out_of_reach_is_one_line_at_once(commits, monkeypatch) -> None:
     nmt("runs", "push", "run", "--to", "ana/small")
     nmt("translate", "--run", FIRST, "a")
     nowhere = "http://127.0.0.1:9"

@@ -141,6 +141,7 @@ def test_inline_elements_keep_their_text() -> None:
         ("x.jsonl", "x" * (17 << 20), ":1: a line of more than"),
         ("x.po", 'msgid ""\nmsgstr ""\n' + '"x"\n' * 100_000, "more than 1000 lines"),
         ("x.po", "# c\n\n" * 100_000, "more than 1000 lines"),
+        ("x.po", 'msgid "a\nmsgstr ""\n', "line 1: expected one string"),
         ("x.po", "/etc/passwd", "not a message catalogue"),
     ],
 )

@@ -19,6 +19,7 @@ from nmt.documents.document import Document
 from nmt.documents.translate import reader_of, translate_lines
 from nmt.translation.translator import Translator
 
+IMAGE = "<img alt='Dr. A. Be. Cat. Dog. Eh. Fan. Go. He. I. Jay.'>"
 TIMES = "1\n00:00:01,000 --> 00:00:02,000\n"
 
 
@@ -85,17 +86,17 @@ def test_hostile_text_takes_no_longer_than_other_text(format, mark, size, second
 @pytest.mark.parametrize(
     ("format", "text", "expected"),
     [
-        ("text", "At bee. Cat d!\n\n e\t \n*** 5", ["At bee.", "Cat d!", "e", "*** 5"]),
+        ("text", "At bee. Cat d!\n\n e\t \n*** 5", ["At bee.", "Cat d!", "e"]),
         ("markdown", "---\na: B\n---\n# A *b* #\n\nC\n===\n", ["A b", "C"]),
         ("markdown", "\ufeff---\na: B\n---\n# A", ["A"]),
         ("markdown", "> d\n> eh. F\ng", ["d eh.", "F g"]),
         ("markdown", "- [ ] a\n  b\n- c\n\n      d\n\n```\ne\n```\n<p>f</p>\n", ["a b", "c"]),
         ("markdown", "|a | b \\| c|\n|--|:-:|\n| a | `d`|\n\n[x]: y\n", ["a", "b | c", "a"]),
-        ("markdown", "> [!NOTE]\n> a\\\n> b\r\n\r\n1. 1\r\n", ["a b", "1"]),
+        ("markdown", "> [!NOTE]\n> a\\\n> b\r\n\r\n1. 1\r\n", ["a b"]),
         ("html", "a <b>c</b> d<br>e <i>f", ["a c d", "e f"]),
         ("html", "<a href='x>y'>c</a>", ["c"]),
         ("html", "<SCRIPT src='</script>'>x</Script >t", ["t"]),
-        ("html", "<!-- <b>x</b> -->t<!DOCTYPE html>u<?x y?>v", ["t", "u", "v"]),
+        ("html", "<!-- <b>x</b> -->t<!DOCTYPE html>u<?x y?>v", ["t u v"]),
         ("html", "t <a b='> u", ["t <a b='> u"]),
         ("html", "t <p b='> u", ["t"]),
         ("html", "<style>x</p>t", []),
@@ -116,6 +117,8 @@ def test_sentences_of_a_format(format, text, expected) -> None:
         ("text", "\ufeffa", ["b"], "\ufeffb"),
         ("text", " An.  B\r\n", ["c\u202f!", "d"], " c\u202f!  d\r\n"),
         ("html", "a &lt; b", ["c < d & e"], "c &lt; d &amp; e"),
+        ("html", f"&nbsp;An. &nbsp;{IMAGE}Be.", ["c", "d"], f"&nbsp;c &nbsp;{IMAGE}d"),
+        ("markdown", f"+++\nA\n+++\n# An. {IMAGE}Be.", ["c", "d"], f"+++\nA\n+++\n# c {IMAGE}d"),
         ("markdown", "> a b\n> cat.\n> Dog\n", ["o t three.", "E"], "> o t\n> three.\n> E\n"),
         ("markdown", "a b\nc d e", ["x - y"], "x -\ny"),
         ("markdown", "a b\nc d", ["x yy 1. z"], "x\nyy 1. z"),

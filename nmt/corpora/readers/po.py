@@ -12,6 +12,7 @@ from nmt.types import SentencePair
 
 _MAX_LINES = 1000  # largest number of lines of a string or comment: polib takes quadratic time
 
+_STRING = re.compile(r'[^"]*+"(?:[^"\\]|\\.)*+"\s*+')
 _KEYWORD = re.compile(r"(#[~|]\s*)?msg")
 
 
@@ -60,6 +61,9 @@ def parse_catalogue(text: str) -> Any:
         n_lines = 0 if _KEYWORD.match(line) else n_lines + bool(line.strip())
         if n_lines > _MAX_LINES:
             raise DataError(f"line {number}: a string or comment of more than {_MAX_LINES} lines")
+        if not line.startswith("#") and '"' in line and not _STRING.fullmatch(line):
+            raise DataError(f"line {number}: expected one string in quotation marks")
+    text = re.sub("^#,(?=[^ \n])", "#, ", text, flags=re.MULTILINE)  # polib needs the space
     try:
         return polib.pofile(_Lines(f"{text}\n"))  # a single line might be the name of a file
     except (OSError, ValueError) as error:
