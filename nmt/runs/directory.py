@@ -14,7 +14,7 @@ from pathlib import Path
 from nmt.config import RunConfig, dump_config
 from nmt.errors import CheckpointError, ConfigError
 from nmt.runs.checkpoints import CheckpointFolder
-from nmt.settings.config_file import load_text
+from nmt.settings.config_file import load_plugins, load_text
 from nmt.settings.yaml_text import read_text
 from nmt.storage.atomic import flush, remove_leftovers, write_text
 from nmt.storage.bounded import check_inside, read_json
@@ -91,6 +91,7 @@ class RunDirectory:
                 f"{path}: changed since nmt wrote it; give other settings to the command "
                 "(`search.beam=3`), or delete the first line, the checksum, to keep the edit"
             )
+        load_plugins()  # so that a faulty one is not reported as a fault of the run
         try:
             return load_text(text, path, (), RunConfig)
         except ConfigError as error:
