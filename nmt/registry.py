@@ -43,7 +43,7 @@ def register(new: _Class) -> _Class:
     The class is the config of an attention (AttentionOptions), a loss (LossOptions) or an optimiser
     (OptimizerOptions) with a field `kind: Literal["NAME"] = "NAME"`, or a Metric with a `kind`. A
     class registered earlier for the same kind is replaced. Raises ConfigError for any other class,
-    or for a built-in kind.
+    for a built-in kind, or without a required method.
     """
     base = next((base for base in _KEYS if issubclass(new, base)), None)
     kind = getattr(new, "kind", None)
@@ -53,8 +53,7 @@ def register(new: _Class) -> _Class:
     if base is None or kind is None or kind in _BUILT_IN or lacking:
         raise ConfigError(
             f"register: got {new.__name__} of kind {kind!r}{lacking and f' without {lacking}'}, "
-            "allowed: a config of an attention, loss or optimiser, or a metric, of a kind that is "
-            "not built in, with all methods"
+            "allowed: a config of an attention, loss or optimiser, or a metric, of a new kind"
         )
     if issubclass(new, Metric):
         METRICS[kind] = new()

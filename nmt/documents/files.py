@@ -77,6 +77,5 @@ class MessageCatalogue:
         content = str(self._file)
         if self._file.metadata_is_fuzzy == 0:  # not the flags of a header: polib adds an empty one
             content = content.replace('\nmsgid ""\nmsgstr ""\n', "\n", 1).removeprefix("#\n\n")
-        if not self._text.startswith("#"):
-            content = content.removeprefix("#\n")
+        content = content.removeprefix("" if self._text.startswith("#") else "#\n")
         return [content.replace("\n", "\r\n") if has_crlf(self._text) else content]

@@ -147,10 +147,7 @@ def _characters(tokenizer: Tokenizer) -> frozenset[str]:
 
 
 def hide_markup(text: str, format: TextFormat) -> str:
-    """Return a copy of the same length in which a splitter finds sentences.
-
-    It has OPENING or CLOSING in place of tags, and a word in place of code.
-    """
+    """Return a copy of the same length, with OPENING or CLOSING for tags and X for code."""
 
     def hidden(match: re.Match[str]) -> str:
         char = CLOSING if match[0][:2] == "</" else _HIDDEN.get(match.lastgroup or "")

@@ -20,7 +20,6 @@ OPENING, CLOSING = "\x1e", "\x1f"
 """White space in place of hidden tags. A sentence begins with the opening tags before it."""
 
 _KEPT = re.compile(r"\S|\s(?!\s)")  # without runs of white space, in which sentencex ends sentences
-_BEFORE_NEXT = re.compile(rf"{OPENING}[ {OPENING}]*\Z")
 
 _INITIAL = re.compile(r"(?<![\w'’])[^\W\d_a-zà-ÿ]\. *\Z")
 _ORDINAL = re.compile(r"\b\d\d?\. *\Z")
@@ -65,7 +64,10 @@ class Splitter:
         return [part for sentence in sentences for part in self._cut(sentence)]
 
     def _cut(self, sentence: str) -> Iterator[str]:
-        if self.max_pieces is not None and self.count(sentence) > self.max_pieces:
+        if (
+            self.max_pieces is not None
+            and self.count(_NOT_PLAIN.sub(" ", sentence)) > self.max_pieces
+        ):
             middle = len(sentence) / 2
             for pattern in _CLAUSE_ENDS:
                 ends = (match.end() for match in pattern.finditer(sentence))
@@ -84,7 +86,7 @@ def _sentence_ends(text: str, lang: str) -> Iterator[int]:
     (`Node.JS`), with an ordinal or, except in English, with an initial (`M. Dupont`).
     """
     has_letter = False
-    start = 0
+    start = first = 0
     places = [match.start() for match in _KEPT.finditer(text)]
     plain_text = _NOT_PLAIN.sub(" ", "".join(map(text.__getitem__, places)))
     if lang == "en":
@@ -100,9 +102,10 @@ def _sentence_ends(text: str, lang: str) -> Iterator[int]:
         if end == len(plain_text):
             yield len(text)
         elif has_letter and not is_within_word and not is_abbreviation:
-            place = places[end - 1] + 1
-            tags = _BEFORE_NEXT.search(text, max(0, place - _WINDOW), place)
-            yield tags.start() if tags else place
+            segment = text[first : places[end - 1] + 1]
+            tags = segment.find(OPENING, len(segment.rstrip(f" {OPENING}")))
+            first += tags if tags >= 0 else len(segment)
+            yield first
             has_letter = False
 
 
