@@ -75,7 +75,7 @@ def points(lines: Sequence[MetricsLine], kind: str, name: str) -> npt.NDArray[np
         for line in lines
         if line.kind == kind
         and isinstance(value := line.record.get(name), float)
-        and abs(value) < _MAX_VALUE
+        and 0 <= value < _MAX_VALUE
     ]
     return np.array(pairs, dtype=np.float64).reshape(-1, 2)
 
