@@ -64,10 +64,8 @@ class Splitter:
         return [part for sentence in sentences for part in self._cut(sentence)]
 
     def _cut(self, sentence: str) -> Iterator[str]:
-        if (
-            self.max_pieces is not None
-            and self.count(_NOT_PLAIN.sub(" ", sentence)) > self.max_pieces
-        ):
+        plain = sentence.replace(OPENING, " ").replace(CLOSING, " ")
+        if self.max_pieces is not None and self.count(plain) > self.max_pieces:
             middle = len(sentence) / 2
             for pattern in _CLAUSE_ENDS:
                 ends = (match.end() for match in pattern.finditer(sentence))
