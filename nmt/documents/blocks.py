@@ -29,7 +29,7 @@ def blocks(text: str, format: TextFormat) -> Iterator[Span]:
         raise DataError("no subtitles (SRT): no line such as 00:00:01,000 --> 00:00:02,500")
     start = 0
     for match in _SEPARATORS[format].finditer(text):
-        if match[0][:2] not in ("<!", "<?"):  # comments are inline markup
+        if match[0][:2] not in ("<!", "<?"):  # comments and declarations are inline
             yield start, match.start()
             start = match.end()
     yield start, len(text)

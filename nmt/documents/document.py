@@ -137,7 +137,9 @@ def _with_breaks(text: str, raw: str) -> str:
 
 
 _WHITE = f"[^\\S{OPENING}{CLOSING}]"
-_LINE_BREAK = re.compile(rf"(?<!{_WHITE})[^\S\r\n{OPENING}{CLOSING}]*+\\?+[\r\n](?:{_WHITE}|>)*+")
+_LINE_BREAK = re.compile(
+    rf"(?<!{_WHITE})[^\S\r\n{OPENING}{CLOSING}]*+\\?+[\r\n](?>(?:{_WHITE}|>)*)"
+)
 """A line break with the white space around it, and the marks of a quotation in Markdown."""
 
 _PLAIN_SPACE = re.compile(rf"{_LINE_BREAK.pattern}|{_WHITE}")

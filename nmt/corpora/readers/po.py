@@ -12,7 +12,7 @@ from nmt.types import SentencePair
 
 _MAX_LINES = 1000  # largest number of lines of a string or comment: polib takes quadratic time
 
-_STRING = re.compile(r'[^"]*+"(?:[^"\\]|\\.)*+"\s*+')
+_STRING = re.compile(r'[^"]*+"(?>(?:[^"\\]|\\.)*)"\s*+')
 _KEYWORD = re.compile(r"(#[~|]\s*)?msg")
 
 
